@@ -134,13 +134,14 @@ class Case:
 
     `name` is unique in a build (`dataset/case`); `patient` is qualified by the dataset's family, so
     that two datasets that share patients share these words. `files` maps a series to its picture
-    or volume; `regions` are body regions the recipe declares to be on view.
+    or volume, under `root`; `regions` are body regions the recipe declares to be on view.
     """
 
     dataset: str
     name: str
     patient: str
     modality: str
+    root: Path
     files: Mapping[str, Path]
     masks: tuple[MaskFile, ...]
     reading: Reading
@@ -185,7 +186,7 @@ class Frame:
     steps: tuple[Mapping[str, Any], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, order=True)
 class Order:
     """A frame to develop, with the structure whose mask goes with it ('' for none)."""
 
@@ -197,7 +198,8 @@ class Region(NamedTuple):
     """One 3D component of one structure on one slice; `box` is final, on the 336 frame.
 
     `pixels` counts source pixels; `first` and `second` are its largest pieces on this slice, in
-    source pixels (`second` is 0 where the section is one piece).
+    source pixels (`second` is 0 where the section is one piece). `reach`: the box of the largest
+    piece in percent of the section's.
     """
 
     view: str
@@ -208,13 +210,14 @@ class Region(NamedTuple):
     pixels: int
     first: int
     second: int
+    reach: int
 
 
 REGION_DTYPE = np.dtype(
     [
         ("view", "u1"), ("number", "i4"), ("structure", "i2"), ("component", "i2"),
         ("x0", "i2"), ("y0", "i2"), ("x1", "i2"), ("y1", "i2"),
-        ("pixels", "i4"), ("first", "i4"), ("second", "i4"),
+        ("pixels", "i4"), ("first", "i4"), ("second", "i4"), ("reach", "u1"),
     ]
 )  # fmt: skip
 """A survey's columns. `view` and `structure` are positions in `VIEWS` and `CaseSurvey.structures`."""
@@ -225,8 +228,7 @@ class CaseSurvey:
     """What a case holds, without pixels.
 
     `regions`: (n,) of `REGION_DTYPE`. `frames`: view -> numbers of the slices worth showing (some
-    labelled foreground; where nothing is labelled, some body). `sizes`: view -> (rows, columns) of
-    the source plane. `inside`: (structure, component) -> a voxel (i, j, k) of canonical RAS order
+    labelled foreground; where nothing is labelled, some body). `inside`: (structure, component) -> a voxel (i, j, k) of canonical RAS order
     inside it, at its centroid where that lies inside. `dropped` counts rejections by reason.
     `sources`: file -> sha256.
     """
@@ -251,6 +253,7 @@ class CaseSurvey:
             int(row["pixels"]),
             int(row["first"]),
             int(row["second"]),
+            int(row["reach"]),
         )
 
 

@@ -1,0 +1,1 @@
+"""One release in many spellings; one function each."""

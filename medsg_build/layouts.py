@@ -1,0 +1,115 @@
+"""A dataset's folder to cases, by path patterns. No file is opened."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from .config import DatasetEntry, DatasetRecipe
+from .errors import SourceError
+from .model import Case, MaskFile
+from .workers import Failure
+
+_HOLES = {"case": r"(?P<case>[^/]+?)", "patient": r"(?P<patient>[^/]+?)"}
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The cases of a dataset, those that could not be put together, and those ignored on purpose."""
+
+    cases: tuple[Case, ...]
+    failures: tuple[Failure, ...]
+    ignored: Mapping[str, str]
+
+
+def paired(recipe: DatasetRecipe, entry: DatasetEntry, root: Path, least_side: int = 5) -> Found:
+    """The cases under `root` whose image and mask names differ by pattern only.
+
+    A series or a label map that is missing is a failure of its case; a mask of one structure may be
+    missing. Raises `SourceError` where the folder is missing or holds no image of the pattern.
+    """
+    if not root.is_dir():
+        raise SourceError(
+            f"{root}: the folder of dataset {recipe.name!r} is missing; "
+            f"give it with --source {recipe.name}=FOLDER"
+        )
+    layout = recipe.layout
+    images = layout.image if isinstance(layout.image, dict) else {"image": layout.image}
+    masks = layout.mask if isinstance(layout.mask, dict) else {"": layout.mask or ""}
+    series: dict[tuple[str, str], dict[str, Path]] = {}
+    for name, pattern in images.items():
+        for holes, path in _matches(root, pattern, recipe.name):
+            series.setdefault(_key(holes), {})[name] = path
+    if not series:
+        raise SourceError(
+            f"{root}: no file matches layout.image of dataset {recipe.name!r} "
+            f"({', '.join(images.values())}); check the folder, or the pattern in its recipe"
+        )
+    segmented: dict[tuple[str, str], dict[str, Path]] = {}
+    for structure, pattern in masks.items():
+        for holes, path in _matches(root, pattern, recipe.name) if pattern else ():
+            segmented.setdefault(_key(holes), {})[structure] = path
+    values = {
+        name: (one,) if isinstance(one, int) else tuple(one) for name, one in recipe.labels.items()
+    }
+    cases, failures, ignored = [], [], {}
+    for (case, patient), files in sorted(series.items()):
+        name = f"{recipe.name}/{case}"
+        if case in recipe.ignore:
+            ignored[name] = recipe.ignore[case]
+            continue
+        missing = [s for s in images if s not in files]
+        there = segmented.get((case, patient), {})
+        if layout.mask is not None and not there:
+            missing.append("mask")
+        if missing:
+            told = ", ".join(f"{m} ({images.get(m, layout.mask)})" for m in missing)
+            failures.append(
+                Failure(name, "SourceError", f"{root}: case {case}: no file for {told}")
+            )
+            continue
+        cases.append(
+            Case(
+                dataset=recipe.name,
+                name=name,
+                patient=f"{entry.family}/{layout.patient.format(case=case, patient=patient)}",
+                modality=recipe.modality,
+                root=root,
+                files=files,
+                masks=tuple(
+                    MaskFile(path, {structure: ()} if structure else values)
+                    for structure, path in sorted(there.items())
+                ),
+                reading=recipe.reading(least_side),
+                licence=entry.licence.name,
+                regions=tuple(recipe.regions),
+            )
+        )
+    return Found(tuple(cases), tuple(failures), ignored)
+
+
+def _key(holes: Mapping[str, str]) -> tuple[str, str]:
+    return holes["case"], holes.get("patient", "")
+
+
+def _matches(root: Path, pattern: str, dataset: str) -> list[tuple[dict[str, str], Path]]:
+    """What stands in a pattern's holes, and the file, sorted; `*` and `**` match as in a shell."""
+    glob = re.sub(r"\{\w+\}", "*", pattern)
+    parts = re.split(r"(\{\w+\}|\*\*/|\*|\?)", pattern)
+    seen: set[str] = set()
+    regex = ""
+    for part in parts:
+        hole = part[1:-1] if part.startswith("{") else ""
+        if hole:
+            regex += f"(?P={hole})" if hole in seen else _HOLES[hole]
+            seen.add(hole)
+        else:
+            regex += {"**/": "(?:.*/)?", "*": "[^/]*", "?": "[^/]"}.get(part, re.escape(part))
+    found = []
+    for path in sorted(root.glob(glob)):
+        match = re.fullmatch(regex, path.relative_to(root).as_posix())
+        if match and path.is_file():
+            holes = match.groupdict()
+            holes.setdefault("case", holes.get("patient", dataset))
+            found.append((holes, path))
+    return found

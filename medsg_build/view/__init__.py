@@ -1,0 +1,1 @@
+"""A release as pictures to look at; reads the released folder only."""
