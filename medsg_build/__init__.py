@@ -1,1 +1,1 @@
-"""Builds, checks and scores benchmarks for grounding in medical image sequences, after MedSG-Bench."""
+"""Builds, checks and scores benchmarks for grounding in medical image sequences."""

@@ -18,7 +18,7 @@ class RecipeError(MedsgError):
 
 
 class UnknownName(RecipeError):
-    """A name that nothing installed or shipped answers to; the message lists those that would do."""
+    """A name that nothing answers to; the message lists those that would do."""
 
 
 class SourceError(MedsgError):

@@ -15,7 +15,7 @@ _HOLES = {"case": r"(?P<case>[^/]+?)", "patient": r"(?P<patient>[^/]+?)"}
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The cases of a dataset, those that could not be put together, and those ignored on purpose."""
+    """The cases of a dataset, those that lack a file, and those ignored on purpose."""
 
     cases: tuple[Case, ...]
     failures: tuple[Failure, ...]

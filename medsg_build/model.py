@@ -22,7 +22,7 @@ SIDE = 336
 """Width and height of every frame in pixels (paper, section 3.1.2)."""
 
 VIEWS = ("axial", "coronal", "sagittal", "picture")
-"""The ways a source is cut; `picture` is a 2D source as it is. A survey stores the position here."""
+"""The ways a source is cut; `picture` is a 2D source as it is. Surveys store the position here."""
 
 TASKS = {
     "rdg": (1, "Registered_Diff"),
@@ -159,7 +159,7 @@ class Volume:
     """Decoded voxels. `data`: (i, j, k) or (i, j, k, 3), any dtype.
 
     `affine`: (4, 4) float64, voxel index -> RAS mm. `spacing`: mm along i, j, k. `stored`: (4, 4)
-    float64, index in the file -> index in `data`. `flat` marks a 2D picture (k = 1), shown as it is.
+    float64, index in the file -> index in `data`. `flat` marks a 2D picture (k = 1), shown as is.
     `notes` say what was repaired or chosen while reading, for the provenance.
     """
 
@@ -220,7 +220,7 @@ REGION_DTYPE = np.dtype(
         ("pixels", "i4"), ("first", "i4"), ("second", "i4"), ("reach", "u1"),
     ]
 )  # fmt: skip
-"""A survey's columns. `view` and `structure` are positions in `VIEWS` and `CaseSurvey.structures`."""
+"""A survey's columns; `view` and `structure` are positions in `VIEWS` and `structures`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -228,9 +228,9 @@ class CaseSurvey:
     """What a case holds, without pixels.
 
     `regions`: (n,) of `REGION_DTYPE`. `frames`: view -> numbers of the slices worth showing (some
-    labelled foreground; where nothing is labelled, some body). `inside`: (structure, component) -> a voxel (i, j, k) of canonical RAS order
-    inside it, at its centroid where that lies inside. `dropped` counts rejections by reason.
-    `sources`: file -> sha256.
+    labelled foreground; where nothing is labelled, some body). `inside`: (structure, component) ->
+    a voxel (i, j, k) of canonical RAS order inside it, its centroid where that lies inside.
+    `dropped` counts rejections by reason. `sources`: file -> sha256.
     """
 
     case: Case

@@ -20,7 +20,7 @@ Slices = tuple[slice, ...]
 
 
 def bounds(mask: NDArray[Any]) -> Box | None:
-    """The half-open box of the non-zero pixels of `mask` (rows, columns); None where all are zero."""
+    """The half-open box of the non-zero pixels of `mask` (rows, columns); None without any."""
     rows = np.flatnonzero(mask.any(axis=1))
     if not rows.size:
         return None
@@ -42,8 +42,8 @@ def body(image: Pixels) -> Mask:
     import cv2
 
     grey = image.max(axis=2) if image.ndim == 3 else image
-    bright = (cv2.blur(grey, (5, 5)) > 12).astype(np.uint8)
-    bright = cv2.morphologyEx(bright, cv2.MORPH_OPEN, np.ones((5, 5), np.uint8))
+    above = (cv2.blur(grey, (5, 5)) > 12).astype(np.uint8)
+    bright = cv2.morphologyEx(above, cv2.MORPH_OPEN, np.ones((5, 5), np.uint8))
     count, labels, stats, _ = cv2.connectedComponentsWithStats(bright, connectivity=8)
     if count < 2:
         return np.zeros(grey.shape, bool)
@@ -141,7 +141,7 @@ def components(mask: Mask, block: Slices, dust: int) -> tuple[list[Component], i
     at = blocks(labels)
     found: list[tuple[int, int, Mask, Slices]] = []
     for value in range(1, count + 1):
-        part = labels[at[value]] == value
+        part = np.asarray(labels[at[value]] == value)
         found.append((int(np.count_nonzero(part)), value, part, at[value]))
     kept = sorted((f for f in found if f[0] >= dust), key=lambda f: (-f[0], f[1]))
     out = [
@@ -194,7 +194,7 @@ def sections(component: Component) -> Iterator[tuple[int, Sections]]:
 def pieces(section: NDArray[Any]) -> tuple[int, int, int]:
     """Pixels of the largest and second largest 8-connected piece of a 2D section, and its reach.
 
-    `reach`: the box of the largest piece in percent of the section's box; 100 where it is one piece.
+    `reach`: the box of the largest piece in percent of the section's; 100 where it is one piece.
     """
     import cv2
 

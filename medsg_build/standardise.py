@@ -1,7 +1,7 @@
 """Orient, window, cut, fit, resize to 336: from a decoded volume to the frame a reader sees.
 
 Pixel edges, not centres, carry the geometry: a plane of n pixels spans [0, n), and scaling it to m
-pixels multiplies by m / n. Boxes and pictures go through the same `Placement`, so they cannot drift.
+pixels multiplies by m / n. Boxes and pictures go through one `Placement`, so they cannot drift.
 """
 
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ SPECIAL_WINDOWS = ("auto", "percentile", "full", "none")
 """auto: soft_tissue for CT, none for 8-bit pictures, percentile otherwise."""
 
 _AXES = {"axial": (1, 0, 2), "coronal": (2, 0, 1), "sagittal": (2, 1, 0), "picture": (1, 0, 2)}
-"""View -> the RAS axis that runs along rows (down), along columns (right), and through the slices."""
+"""View -> the RAS axis along rows (down), along columns (right), and through the slices."""
 
 
 def to_ras(volume: Volume, what: str) -> Volume:
@@ -241,7 +241,8 @@ class Placement:
         # A whole number spelled 119.99999999 by floating point must not grow the box.
         exact = np.where(np.abs(exact - np.rint(exact)) < 1e-6, np.rint(exact), exact)
         out = np.concatenate([np.floor(exact[:, :2]), np.ceil(exact[:, 2:])], axis=1)
-        return np.clip(out, 0, SIDE).astype(np.int64)
+        clipped: NDArray[np.int64] = np.clip(out, 0, SIDE).astype(np.int64)
+        return clipped
 
     def box(self, box: Box) -> Box:
         """One half-open plane box on the frame, rounded outward."""

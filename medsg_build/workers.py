@@ -12,7 +12,7 @@ from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPool
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from .errors import MedsgError, RecipeError
 
@@ -102,13 +102,12 @@ def each(
     for item in items:
         waiting.append((name(item), pool.executor.submit(function, item)))
         if len(waiting) > 2 * pool.width:
-            yield _settled(waiting)
+            yield _settled(*waiting.popleft())
     while waiting:
-        yield _settled(waiting)
+        yield _settled(*waiting.popleft())
 
 
-def _settled(waiting: "deque[tuple[str, Future[Out]]]") -> Out | Failure:
-    item, future = waiting.popleft()
+def _settled(item: str, future: Future[Any]) -> Any:
     try:
         return future.result()
     except Exception as error:  # noqa: BLE001  a row, not a crash: the run goes on

@@ -1,4 +1,4 @@
-"""The application object, and how an error of ours reaches a person: one line, its own exit code."""
+"""The application, and how an error of ours reaches a person: one line, its own exit code."""
 
 from typing import Any
 

@@ -5,6 +5,7 @@ no second copy of the volume is made. The header says how many bytes may come; n
 inflated, so a file cannot grow beyond what it declares.
 """
 
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ def measure(path: Path) -> tuple[tuple[int, ...], Floats]:
 
 
 def read(path: Path, labels: bool = False) -> Volume:  # noqa: ARG001  labels are stored as numbers
-    """The volume: (i, j, k) in the file's order; scaled by scl_slope and scl_inter where they say so.
+    """The volume (i, j, k) in the file's order, scaled by scl_slope and scl_inter where set.
 
     Raises `SourceError` for a broken, truncated or unbelievable file.
     """
@@ -95,7 +96,7 @@ def _inflated(path: Path, limit: int) -> bytes:
                 pieces.append(part.decompress(block, missing))
                 missing -= len(pieces[-1])
             return pieces[0] if len(pieces) == 1 else b"".join(pieces)
-    except (OSError, isal_zlib.error) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise SourceError(f"{path}: cannot be read as gzip ({error}); fetch it again") from error
 
 

@@ -9,7 +9,7 @@ FILL = "edge"
 
 
 def shifted(image: Pixels, dx: int, dy: int) -> Pixels:
-    """`image` (336, 336[, 3]) moved right by `dx` and down by `dy` pixels; the border is repeated."""
+    """`image` (336, 336[, 3]) moved right by `dx`, down by `dy` pixels; the border is repeated."""
     reach = max(abs(dx), abs(dy))
     pad = [(reach, reach), (reach, reach)] + [(0, 0)] * (image.ndim - 2)
     wide = np.pad(image, pad, mode="edge")

@@ -70,8 +70,10 @@ def single(survey: CaseSurvey, options: Options) -> NDArray[np.void]:
 
 
 def _areas(rows: NDArray[np.void]) -> NDArray[np.float64]:
-    wide = rows["x1"].astype(np.float64) - rows["x0"]
-    return wide * (rows["y1"].astype(np.float64) - rows["y0"])
+    areas: NDArray[np.float64] = (rows["x1"].astype(np.float64) - rows["x0"]) * (
+        rows["y1"].astype(np.float64) - rows["y0"]
+    )
+    return areas
 
 
 def _count(survey: CaseSurvey, options: Options, reason: str, rows: NDArray[np.void]) -> None:

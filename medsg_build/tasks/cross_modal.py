@@ -22,8 +22,9 @@ options = {
     "least_section": 0.5,
     "pool": 32,
     "per_object": 4,
+    "skip": ["SmallBowel", "Colon", "Duodenum"],
 }
-"""`pool`: candidates kept a structure and modality, so that memory stays O(quota)."""
+"""`skip`: structures whose sections in two patients have nothing in common. `pool`: candidates kept a structure and modality, so that memory stays O(quota)."""
 
 
 class Candidate(NamedTuple):
@@ -44,7 +45,7 @@ def propose(surveys: Iterable[CaseSurvey], options: Options) -> Iterator[Draft]:
     for survey in surveys:
         case = survey.case
         for view, structure, component, part in objects(survey, single(survey, options)):
-            if view not in options.values["views"]:
+            if view not in options.values["views"] or structure in options.values["skip"]:
                 continue
             shown = [seen(survey, r) for r in well_shown(part, options.values["least_section"])]
             if len(case.files) > 1:

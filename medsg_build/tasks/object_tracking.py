@@ -56,14 +56,12 @@ def _window(
     word = f"{case.name}/{series}/{view}/{first.structure}#{first.component}/{variant}"
     rng = rng_for(options.seed, name, word)
     least, most = values["length"]
-    length = int(rng.integers(least, most + 1))
-    step = int(rng.integers(1, values["longest_step"] + 1))
-    start = int(rng.integers(len(numbers)))
-    picked = [numbers[start] + i * step for i in range(length)]
+    length = int(rng.integers(least, min(most, len(numbers)) + 1))
+    step = int(rng.integers(1, min(values["longest_step"], (len(numbers) - 1) // (length - 1)) + 1))
+    start = int(rng.integers(len(numbers) - (length - 1) * step))
+    # Steps count slices that show the object as one piece; others are passed over.
+    picked = numbers[start : start + (length - 1) * step + 1 : step]
     at = dict(zip(numbers, part, strict=True))
-    picked = [number for number in picked if number in at]
-    if len(picked) < least:
-        return None
     if rng.integers(2):
         picked.reverse()
     order = rng.permutation(len(picked))

@@ -20,8 +20,10 @@ options = {
     "least_section": 0.25,
     "per_object": 3,
     "longest": 224,
+    "least_grey": 20,
 }
-"""`least_section`: share of the object's largest section; `longest`: side of the cut-out in pixels."""
+"""`least_section`: share of the object's largest section; `longest`: side of the cut-out in
+pixels; `least_grey`: mean grey level below which it cannot be told from its black ground."""
 
 
 def propose(surveys: Iterable[CaseSurvey], options: Options) -> Iterator[Draft]:
@@ -62,6 +64,8 @@ def compose(draft: Draft, frames: Sequence[Frame], rng: np.random.Generator) -> 
     made = cut_out(frames[0].image, mask, int(draft.options["longest"]))
     if made is None:
         return Rejected("the mask vanishes at 336 pixels")
+    if frames[0].image[mask > 0].mean() < draft.options["least_grey"]:
+        return Rejected("the cut-out is too dark to be seen")
     image, scale = made
     return Composed(
         images=(image, frames[0].image),
