@@ -175,7 +175,7 @@ class Sections:
 def sections(component: Component) -> Iterator[tuple[int, Sections]]:
     """Axis 0, 1, 2 and the sections of `component` across it."""
     mask, block = component.mask, component.block
-    shadows = [mask.any(axis=axis) for axis in range(3)]  # without axis 0, 1, 2
+    shadows = [np.asarray(mask.any(axis=axis)) for axis in range(3)]  # without axis 0, 1, 2
     for axis in range(3):
         others = [other for other in range(3) if other != axis]
         pixels = np.count_nonzero(mask, axis=tuple(others))

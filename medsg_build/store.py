@@ -116,7 +116,7 @@ def write_json(path: Path, what: Any, lines: bool = False) -> None:
 
 
 def write_png(path: Path, image: Any) -> None:
-    """`image` (336, 336[, 3]) uint8 as an RGB PNG without text chunks; grey in three equal parts."""
+    """`image` (336, 336[, 3]) uint8 as an RGB PNG without text chunks; grey in three channels."""
     import cv2
 
     rgb = cv2.cvtColor(image, cv2.COLOR_GRAY2BGR if image.ndim == 2 else cv2.COLOR_RGB2BGR)

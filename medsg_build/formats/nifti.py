@@ -39,8 +39,8 @@ def read(path: Path, labels: bool = False) -> Volume:  # noqa: ARG001  labels ar
     size = int(np.prod([int(n) for n in shape], dtype=object)) * kind.itemsize
     if size > LARGEST:
         raise SourceError(
-            f"{path}: the header declares {'x'.join(map(str, shape))} voxels, {size / 2**30:.0f} GiB; "
-            "not believed"
+            f"{path}: the header declares {'x'.join(map(str, shape))} voxels, "
+            f"{size / 2**30:.0f} GiB; not believed"
         )
     raw = _inflated(path, start + size)
     if len(raw) < start + size:
@@ -107,7 +107,8 @@ def _header(path: Path, raw: bytes) -> Any:
     from nibabel.wrapstruct import WrapStructError
 
     words = {int.from_bytes(raw[:4], order) for order in ("little", "big")}
-    kind, size = (Nifti2Header, 540) if 540 in words else (Nifti1Header, 348)
+    kind: Any = Nifti2Header if 540 in words else Nifti1Header
+    size = 540 if 540 in words else 348
     if not words & {348, 540} or len(raw) < size:
         raise SourceError(
             f"{path}: not a NIfTI file (it begins with {raw[:4]!r}); "

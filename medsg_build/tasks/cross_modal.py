@@ -24,7 +24,8 @@ options = {
     "per_object": 4,
     "skip": ["SmallBowel", "Colon", "Duodenum"],
 }
-"""`skip`: structures whose sections in two patients have nothing in common. `pool`: candidates kept a structure and modality, so that memory stays O(quota)."""
+"""`skip`: structures whose sections in two patients have nothing in common; `pool`: candidates kept
+a structure and modality, so that memory stays O(quota)."""
 
 
 class Candidate(NamedTuple):
