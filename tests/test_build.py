@@ -1,0 +1,138 @@
+"""The whole road on the real images that come with the package."""
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+
+from medsg_build.build import Release, build, planned
+from medsg_build.errors import ReleaseError
+from medsg_build.explain import explained
+from medsg_build.model import TASKS
+
+
+def digests(out: Path) -> dict[str, str]:
+    """Every released file and its digest; the work folder is not part of a release."""
+    return {
+        path.relative_to(out).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(out.rglob("*"))
+        if path.is_file() and "work" not in path.relative_to(out).parts
+    }
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("build") / "serial"
+
+
+@pytest.fixture(scope="module")
+def release(out: Path) -> Release:
+    return build(planned(count=5, seed=11), out)
+
+
+def rows(out: Path, task: str) -> list[dict]:
+    return json.loads((out / f"Task{TASKS[task][0]}.json").read_text())
+
+
+def provenance(out: Path) -> list[dict]:
+    return [json.loads(line) for line in (out / "provenance.jsonl").read_text().splitlines()]
+
+
+def test_every_task_fills_its_quota_from_the_sample(release):
+    assert release.made == dict.fromkeys(TASKS, 5)
+    assert not release.short
+    assert not release.failures
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_record_has_the_published_keys(release, out, task):
+    published = {"task", "images", "question", "answer", "additional_info", "need_format"}
+    ours = {"id", "answer_image"} | ({"size"} if task == "mv" else set())
+    for record in rows(out, task):
+        assert record.keys() == published | ours
+        assert record["task"] == TASKS[task][1]
+        assert all((out / name).is_file() for name in record["images"])
+        assert max(record["answer"]) <= 335
+    assert release.out == out
+
+
+def test_three_or_more_modalities_and_no_patient_of_two_splits(release, out):
+    held = provenance(out)
+    assert {frame["modality"] for row in held for frame in row["frames"]} >= {"CT", "MRI", "CTA"}
+    assert {row["split"] for row in held} == {"test"}
+    assert all(row["licences"] for row in held)
+    assert release.cases == 6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("workers", "reverse"), [("serial", True), ("threads:2", False), ("processes:2", False)]
+)
+def test_workers_and_order_change_no_byte(release, out, tmp_path, monkeypatch, workers, reverse):
+    monkeypatch.setenv("MEDSG_CACHE", str(tmp_path / "cache"))  # surveyed anew
+    build(planned(count=5, seed=11), tmp_path / "again", workers, reverse=reverse)
+    assert digests(tmp_path / "again") == digests(out)
+    assert release.out == out
+
+
+def test_a_second_run_changes_nothing(release, out):
+    before = digests(out)
+    build(planned(count=5, seed=11), out)
+    assert digests(out) == before
+    assert release.out == out
+
+
+def test_another_seed_asks_other_questions(release, out, tmp_path):
+    build(planned(tasks=["ot"], count=5, seed=12), tmp_path / "o")
+    ids = {record["id"] for record in rows(tmp_path / "o", "ot")}
+    assert not ids & {record["id"] for record in rows(out, "ot")}
+    assert release.out == out
+
+
+def test_fewer_samples_are_the_first_of_more(release, out, tmp_path):
+    build(planned(tasks=["rg"], count=3, seed=11), tmp_path / "o")
+    assert rows(tmp_path / "o", "rg") == rows(out, "rg")[:3]
+    assert release.out == out
+
+
+def test_a_quota_beyond_what_exists_is_reported_not_padded(tmp_path):
+    short = build(planned(tasks=["mv"], count=5000), tmp_path / "o")
+    made = rows(tmp_path / "o", "mv")
+    assert len(made) == short.made["mv"] < 5000
+    assert len({record["id"] for record in made}) == len(made)
+    assert short.short["mv"]
+    told = json.loads((tmp_path / "o" / "report" / "build.json").read_text())
+    assert told["tasks"]["mv"] == {"asked": 5000, "made": len(made), "short": short.short["mv"]}
+
+
+def test_explain_rebuilds_a_sample_of_every_task(release, out):
+    for task in TASKS:
+        told = explained(out, rows(out, task)[0]["id"])
+        assert told.differences == ()
+        assert told.provenance["task"] == task
+    assert release.out == out
+
+
+def test_explain_tells_what_differs(release, tmp_path, out):
+    held = provenance(out)
+    held[0]["images"][0]["pixels"] = "0" * 64
+    held[0]["answer"]["box"] = [0, 0, 5, 5]
+    (tmp_path / "recipe.yaml").write_bytes((out / "recipe.yaml").read_bytes())
+    (tmp_path / "provenance.jsonl").write_text("\n".join(json.dumps(row) for row in held))
+    told = explained(tmp_path, held[0]["id"])
+    assert [line.split(" ")[-1] for line in told.differences] == ["pixels", "5]"]
+    with pytest.raises(ReleaseError, match="no sample 'none'"):
+        explained(tmp_path, "none")
+    assert release.out == out
+
+
+def test_the_frame_boxes_were_promised_before_pixels_were_seen(release, out):
+    """The survey's boxes are final: what the plan says is what is released."""
+    plan = [json.loads(line) for line in (out / "work" / "plan.jsonl").read_text().splitlines()]
+    by_key = {row["key"]: row for row in plan}
+    for row in provenance(out):
+        if row["task"] in ("mv", "ot", "vcg", "cmg", "rg"):
+            draft = by_key[row["key"]]
+            assert row["answer"]["box"] == draft["boxes"][draft["target"]]
+    assert release.out == out
