@@ -120,7 +120,11 @@ def write_png(path: Path, image: Any) -> None:
     import cv2
 
     rgb = cv2.cvtColor(image, cv2.COLOR_GRAY2BGR if image.ndim == 2 else cv2.COLOR_RGB2BGR)
-    done, raw = cv2.imencode(".png", rgb, [cv2.IMWRITE_PNG_COMPRESSION, 1])
+    # Level 1 with the "up" filter: half the time of the default filters at the same size.
+    how = [cv2.IMWRITE_PNG_COMPRESSION, 1]
+    if hasattr(cv2, "IMWRITE_PNG_FILTER"):  # OpenCV before 4.12 has only its default
+        how += [cv2.IMWRITE_PNG_FILTER, cv2.IMWRITE_PNG_FILTER_UP]
+    done, raw = cv2.imencode(".png", rgb, how)
     if not done:  # OpenCV says no only for lack of memory
         raise MemoryError(f"{path}: the picture could not be encoded")
     with writing(path, "wb") as file:
