@@ -40,18 +40,18 @@ Out = TypeVar("Out")
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is to be built: the recipe as used, and its datasets' recipes, entries and folders."""
+    """What is to be built: the recipe as used, and its datasets' recipes and folders."""
 
     recipe: config.BenchmarkRecipe
-    datasets: tuple[tuple[config.DatasetRecipe, config.DatasetEntry, Path], ...]
+    datasets: tuple[tuple[config.DatasetRecipe, Path], ...]
 
     @property
     def identity(self) -> dict[str, Any]:
         """What must be equal for a build to be gone on with in the folder where it lies."""
         return {
             "recipe": config.digest_of(self.recipe),
-            "datasets": {recipe.name: config.digest_of(recipe) for recipe, _, _ in self.datasets},
-            "folders": {recipe.name: str(root.resolve()) for recipe, _, root in self.datasets},
+            "datasets": {recipe.name: config.digest_of(recipe) for recipe, _ in self.datasets},
+            "folders": {recipe.name: str(root.resolve()) for recipe, root in self.datasets},
             "version": version("medsg-build"),
         }
 
@@ -77,10 +77,12 @@ def planned(
 ) -> Plan:
     """The plan of a recipe (a shipped one by name, or a file), some of its settings replaced.
 
+    Recipes of datasets are looked for beside the benchmark's, then among those shipped.
     `tasks`: only these; `count`: samples of each; `sources`: dataset -> folder. No source file is
     opened. Raises `RecipeError` with the faults of a document, `SourceError` for a missing folder.
     """
-    recipe = config.load(config.recipe_path("benchmarks", name), config.BenchmarkRecipe)
+    path = config.recipe_path("benchmarks", name)
+    recipe = config.load(path, config.BenchmarkRecipe)
     changes: dict[str, Any] = {} if seed is None else {"seed": seed}
     wanted = {task: recipe.tasks[task] for task in _known(recipe, tasks)}
     if count is not None:
@@ -93,13 +95,8 @@ def planned(
                 + suggestion(option, known)
             )
     recipe = recipe.model_copy(update={**changes, "tasks": wanted})
-    manifest = config.manifest()
-    datasets = []
-    for dataset in recipe.datasets:
-        described = config.load(config.recipe_path("datasets", dataset), config.DatasetRecipe)
-        entry = manifest.entry(described.name)
-        datasets.append((described, entry, folder_of(entry, sources or {})))
-    return Plan(recipe, tuple(datasets))
+    described = [config.dataset(dataset, path.parent) for dataset in recipe.datasets]
+    return Plan(recipe, tuple((one, folder_of(one, sources or {})) for one in described))
 
 
 def _known(recipe: config.BenchmarkRecipe, tasks: Sequence[str]) -> list[str]:
@@ -226,10 +223,8 @@ class _Run:
     def laid_out(self) -> list[Case]:
         """The cases of all datasets, by name."""
         out: list[Case] = []
-        for recipe, entry, root in self.plan.datasets:
-            found = find("layouts", recipe.layout.kind)(
-                recipe, entry, root, self.plan.recipe.least_side
-            )
+        for recipe, root in self.plan.datasets:
+            found = find("layouts", recipe.layout.kind)(recipe, root, self.plan.recipe.least_side)
             out += found.cases
             for failure in found.failures:
                 self.failed(failure)
@@ -278,7 +273,7 @@ class _Run:
 
     def _feeding(self, task: str, surveys: Iterable[CaseSurvey]) -> Iterator[CaseSurvey]:
         """The surveys of the datasets whose recipes feed `task`."""
-        barred = {r.name for r, _, _ in self.plan.datasets if r.tasks and task not in r.tasks}
+        barred = {r.name for r, _ in self.plan.datasets if r.tasks and task not in r.tasks}
         return (survey for survey in surveys if survey.case.dataset not in barred)
 
     def develop(self, drafts: Iterable[Draft], surveyed: _Surveyed) -> None:
@@ -355,7 +350,8 @@ class _Run:
             for f in self.failures
         )
         write_json(self.store.work / "failures.jsonl", rows, lines=True)
-        records(self.store.out, samples, config.dumped(recipe), build)
+        described = {one.name: config.dumped(one) for one, _ in self.plan.datasets}
+        records(self.store.out, samples, config.dumped(recipe), described, build)
         failed = {failure.item for failure in self.failures}
         release = Release(self.store.out, made, asked, short, tuple(self.failures), found)
         if found and len(failed) / found > recipe.max_failed:

@@ -100,8 +100,9 @@ def _surveyed(case: Case, how: str) -> CaseSurvey:
             names.append(name)
             for component in found:
                 inside[name, component.number] = regions.inside(component)
+                across = dict(regions.sections(component))
                 for view, plane in planes.items():
-                    rows.append(_rows(component, plane, placements[view], len(names) - 1))
+                    rows.append(_rows(component, across, plane, placements[view], len(names) - 1))
     if case.masks and not names:
         told = ", ".join(mask.path.name for mask in case.masks)
         raise SourceError(
@@ -139,13 +140,14 @@ def _planes(case: Case, volume: Volume) -> dict[str, standardise.Plane]:
 
 def _rows(
     component: regions.Component,
+    across: Mapping[int, regions.Sections],
     plane: standardise.Plane,
     placement: standardise.Placement,
     structure: int,
 ) -> NDArray[np.void]:
     """The sections of one component in one view, as survey rows with final boxes."""
     wanted = standardise.slices_of(plane.view)
-    found = next(s for axis, s in regions.sections(component) if axis == wanted)
+    found = across[wanted]
     others = [axis for axis in range(3) if axis != wanted]
     ends = {}
     for axis, flip, size in (
@@ -172,10 +174,11 @@ def _rows(
     rows["pixels"] = found.pixels
     for column, name in enumerate(("x0", "y0", "x1", "y1")):
         rows[name] = boxes[:, column]
+    rows["first"], rows["second"], rows["reach"] = found.pixels, 0, 100
     start = component.block[wanted].start
-    for row, number in zip(rows, found.numbers, strict=True):
-        section = component.mask.take(int(number) - start, axis=wanted)
-        row["first"], row["second"], row["reach"] = regions.pieces(section)
+    for n in np.flatnonzero(~found.plain):
+        section = component.mask.take(int(found.numbers[n]) - start, axis=wanted)
+        rows["first"][n], rows["second"][n], rows["reach"][n] = regions.pieces(section)
     return rows
 
 

@@ -51,20 +51,26 @@ class Access(Document):
     steps: str | None = None
 
 
-class DatasetEntry(Document):
-    """One dataset of the manifest: what it is and how it is obtained.
+class Entry(Document):
+    """What a dataset is and allows; stands in the manifest, or in the recipe of one's own dataset.
 
-    `family` joins datasets that share patients; a split never separates a family's patient.
+    `family` joins datasets that share patients (default: the dataset alone); a split never
+    separates a family's patient.
     """
 
-    name: Name
     title: str
-    modalities: list[Modality] = Field(min_length=1)
-    dim: Literal["2D", "3D", "video"]
     licence: Licence
     citation: str
-    family: Name
-    access: list[Access] = Field(min_length=1)
+    family: Name | None = None
+    access: list[Access] = []
+
+
+class DatasetEntry(Entry):
+    """One dataset of the manifest: what it is and how it is obtained."""
+
+    name: Name
+    modalities: list[Modality] = Field(min_length=1)
+    dim: Literal["2D", "3D", "video"]
 
 
 class Manifest(Document):
@@ -123,6 +129,7 @@ class DatasetRecipe(Document):
     policy: dict[str, Policy] = {}
     ignore: dict[str, str] = {}
     tasks: list[str] | None = None
+    entry: Entry | None = None
 
     @field_validator("window")
     @classmethod
@@ -329,6 +336,28 @@ def recipe_path(kind: str, name: str) -> Path:
         hint = f"did you mean {near[0]!r}?" if near else f"shipped: {', '.join(known)}"
         raise UnknownName(f"no recipe {name!r} for {kind}; {hint}; or give the path of a file")
     return known[name]
+
+
+def dataset(name: str, folder: Path | None = None) -> DatasetRecipe:
+    """The recipe of a dataset, its `entry` filled in: `folder`'s own NAME.yaml, else a shipped one.
+
+    Raises `UnknownName` where neither has it, `RecipeError` where its entry is nowhere.
+    """
+    own = folder / f"{name}.yaml" if folder else None
+    path = own if own and own.is_file() else recipe_path("datasets", name)
+    recipe = load(path, DatasetRecipe)
+    if recipe.name != name:
+        raise RecipeError(f"{path}: name: {recipe.name!r}, but the file is called {name!r}")
+    if recipe.entry is not None:
+        return recipe
+    try:
+        found = manifest().entry(name).model_dump(include=set(Entry.model_fields))
+    except UnknownName as error:
+        raise RecipeError(
+            f"{path}: entry: missing; data_manifest.yaml has no dataset {name!r}, so say here what "
+            "it is: entry: {title: .., licence: {name: .., redistribution: ..}, citation: ..}"
+        ) from error
+    return recipe.model_copy(update={"entry": Entry(**found)})
 
 
 def _home(name: str) -> Path:

@@ -34,7 +34,7 @@ def explained(out: Path, sample: str, sources: Sequence[str] = ()) -> Explained:
     row = _row(out, sample)
     draft = draft_of(row["draft"])
     recipe = config.load(out / "recipe.yaml", config.BenchmarkRecipe)
-    held = _cases(row["datasets"], recipe, given_folders(list(sources), recipe.datasets))
+    held = _cases(out, row["datasets"], recipe, given_folders(list(sources), recipe.datasets))
     differences = []
     for frame in row["frames"]:
         if frame["case"] not in held:
@@ -84,15 +84,15 @@ def _row(out: Path, sample: str) -> dict[str, Any]:
 
 
 def _cases(
-    datasets: Sequence[str], recipe: config.BenchmarkRecipe, given: Mapping[str, Path]
+    out: Path,
+    datasets: Sequence[str],
+    recipe: config.BenchmarkRecipe,
+    given: Mapping[str, Path],
 ) -> dict[str, Case]:
-    manifest = config.manifest()
-    out = {}
+    """The cases of the sample's datasets, by the recipes that the release was built with."""
+    held = {}
     for name in datasets:
-        described = config.load(config.recipe_path("datasets", name), config.DatasetRecipe)
-        entry = manifest.entry(name)
-        found = find("layouts", described.layout.kind)(
-            described, entry, folder_of(entry, given), recipe.least_side
-        )
-        out.update({case.name: case for case in found.cases})
-    return out
+        used = config.dataset(name, out / "report" / "datasets")
+        found = find("layouts", used.layout.kind)(used, folder_of(used, given), recipe.least_side)
+        held.update({case.name: case for case in found.cases})
+    return held

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from .config import DatasetEntry, DatasetRecipe
-from .errors import SourceError
+from .config import DatasetRecipe
+from .errors import RecipeError, SourceError
 from .model import Case, MaskFile
 from .workers import Failure
 
@@ -22,7 +22,7 @@ class Found:
     ignored: Mapping[str, str]
 
 
-def paired(recipe: DatasetRecipe, entry: DatasetEntry, root: Path, least_side: int = 5) -> Found:
+def paired(recipe: DatasetRecipe, root: Path, least_side: int = 5) -> Found:
     """The cases under `root` whose image and mask names differ by pattern only.
 
     A series or a label map that is missing is a failure of its case; a mask of one structure may be
@@ -33,7 +33,10 @@ def paired(recipe: DatasetRecipe, entry: DatasetEntry, root: Path, least_side: i
             f"{root}: the folder of dataset {recipe.name!r} is missing; "
             f"give it with --source {recipe.name}=FOLDER"
         )
-    layout = recipe.layout
+    layout, entry = recipe.layout, recipe.entry
+    if entry is None:
+        raise RecipeError(f"dataset {recipe.name!r}: its recipe has no entry")
+    family = entry.family or recipe.name
     images = layout.image if isinstance(layout.image, dict) else {"image": layout.image}
     masks = layout.mask if isinstance(layout.mask, dict) else {"": layout.mask or ""}
     series: dict[tuple[str, str], dict[str, Path]] = {}
@@ -72,7 +75,7 @@ def paired(recipe: DatasetRecipe, entry: DatasetEntry, root: Path, least_side: i
             Case(
                 dataset=recipe.name,
                 name=name,
-                patient=f"{entry.family}/{layout.patient.format(case=case, patient=patient)}",
+                patient=f"{family}/{layout.patient.format(case=case, patient=patient)}",
                 modality=recipe.modality,
                 root=root,
                 files=files,

@@ -5,6 +5,7 @@ object. Its sections in all three views come from six reductions over its own bo
 from a pass over every slice.
 """
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -83,16 +84,59 @@ def whole(data: NDArray[Any], what: str) -> NDArray[Any]:
 
 
 def blocks(data: NDArray[Any]) -> dict[int, Slices]:
-    """Label value -> the bounding block of its voxels, for every value present but 0."""
-    from scipy.ndimage import find_objects
+    """Label value -> the bounding block of its voxels, for every value present but 0.
 
-    # find_objects walks C-ordered memory; a Fortran volume is walked transposed.
-    turned = data.flags.f_contiguous and not data.flags.c_contiguous
-    found = find_objects(data.T if turned else data)
+    Found from the runs of equal values in memory order, in a fifth of the time that scipy's
+    `find_objects` takes for an ordinary label map; a map that is mostly borders is left to that.
+    """
+    # The same voxels as a C-ordered view, whatever permutation and flips `data` is seen through.
+    flips = tuple(slice(None, None, -1 if stride < 0 else 1) for stride in data.strides)
+    order = sorted(range(data.ndim), key=lambda axis: -abs(data.strides[axis]))
+    packed = np.ascontiguousarray(data[flips].transpose(order))
+    flat = packed.ravel()
+    starts = np.flatnonzero(flat[1:] != flat[:-1]) + 1
+    if starts.size > flat.size // 16:
+        from scipy.ndimage import find_objects
+
+        ends = {v: block for v, block in enumerate(find_objects(packed), 1) if block is not None}
+    else:
+        ends = _run_blocks(flat, np.concatenate([[0], starts]), packed.shape)
+    out = {}
+    for value, block in ends.items():
+        held = [slice(0)] * data.ndim
+        for axis, part in zip(order, block, strict=True):
+            size = data.shape[axis]
+            flipped = data.strides[axis] < 0
+            held[axis] = slice(size - part.stop, size - part.start) if flipped else part
+        out[value] = tuple(held)
+    return out
+
+
+def _run_blocks(
+    flat: NDArray[Any], starts: NDArray[np.int64], shape: tuple[int, ...]
+) -> dict[int, Slices]:
+    """The blocks of `blocks`, from the starts (n,) of all runs of equal values in `flat`."""
+    lasts = np.append(starts[1:], flat.size) - 1
+    values = flat[starts]
+    kept = np.flatnonzero(values)
+    kept = kept[np.argsort(values[kept], kind="stable")]
+    if not kept.size:
+        return {}
+    values, starts, lasts = values[kept], starts[kept], lasts[kept]
+    groups = np.flatnonzero(np.append(True, values[1:] != values[:-1]))
+    spans = []
+    wrapped = np.zeros(values.size, bool)
+    for low, high, size in zip(
+        np.unravel_index(starts, shape), np.unravel_index(lasts, shape), shape, strict=True
+    ):
+        # A run that goes on into the next line covers the lines' ends in between.
+        first = np.minimum.reduceat(np.where(wrapped, 0, low), groups)
+        last = np.maximum.reduceat(np.where(wrapped, size - 1, high), groups)
+        spans.append((first, last + 1))
+        wrapped |= low != high
     return {
-        value: (block[::-1] if turned else block)
-        for value, block in enumerate(found, 1)
-        if block is not None
+        int(values[group]): tuple(slice(int(low[n]), int(high[n])) for low, high in spans)
+        for n, group in enumerate(groups)
     }
 
 
@@ -115,7 +159,7 @@ def structure(
         return crop != 0, block
     if len(values) == 1:
         return crop == values[0], block
-    return np.isin(crop, values), block
+    return np.isin(crop, [v for v in values if v in at]), block
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -135,13 +179,12 @@ def components(mask: Mask, block: Slices, dust: int) -> tuple[list[Component], i
     """
     import cc3d
 
-    labels, count = cc3d.connected_components(
-        np.ascontiguousarray(mask), connectivity=26, return_N=True
-    )
-    at = blocks(labels)
+    mask = np.ascontiguousarray(mask)
+    labels, count = cc3d.connected_components(mask, connectivity=26, return_N=True)
+    at = blocks(labels) if count > 1 else {1: tuple(slice(0, n) for n in mask.shape)}
     found: list[tuple[int, int, Mask, Slices]] = []
     for value in range(1, count + 1):
-        part = np.asarray(labels[at[value]] == value)
+        part = np.asarray(labels[at[value]] == value) if count > 1 else mask
         found.append((int(np.count_nonzero(part)), value, part, at[value]))
     kept = sorted((f for f in found if f[0] >= dust), key=lambda f: (-f[0], f[1]))
     out = [
@@ -164,21 +207,25 @@ class Sections:
     """The sections of one component along one canonical axis.
 
     `numbers`: (n,) slice numbers; `spans`: (n, 2, 2) half-open index ranges along the other two
-    axes, in axis order; `pixels`: (n,).
+    axes, in axis order; `pixels`: (n,). `plain`: (n,) bool, sections that are certainly one piece;
+    the others have to be looked at.
     """
 
     numbers: NDArray[np.int64]
     spans: NDArray[np.int64]
     pixels: NDArray[np.int64]
+    plain: Mask
 
 
 def sections(component: Component) -> Iterator[tuple[int, Sections]]:
     """Axis 0, 1, 2 and the sections of `component` across it."""
     mask, block = component.mask, component.block
     shadows = [np.asarray(mask.any(axis=axis)) for axis in range(3)]  # without axis 0, 1, 2
+    counts = {axis: np.count_nonzero(mask, axis=axis) for axis in (1, 2)}
+    pixels = (counts[2].sum(axis=1), counts[2].sum(axis=0), counts[1].sum(axis=0))
+    lines = {axis: _lines(mask, shadows[axis], axis) for axis in (1, 2)}
     for axis in range(3):
         others = [other for other in range(3) if other != axis]
-        pixels = np.count_nonzero(mask, axis=tuple(others))
         spans = np.empty((mask.shape[axis], 2, 2), np.int64)
         for place, other in enumerate(others):
             # The shadow along the remaining axis shows `axis` against `other`.
@@ -187,8 +234,37 @@ def sections(component: Component) -> Iterator[tuple[int, Sections]]:
                 shadow = shadow.T
             spans[:, place, 0] = shadow.argmax(axis=1) + block[other].start
             spans[:, place, 1] = block[other].stop - shadow[:, ::-1].argmax(axis=1)
-        filled = np.flatnonzero(pixels)
-        yield axis, Sections(filled + block[axis].start, spans[filled], pixels[filled])
+        # Lines along axis 2 make up the sections across 0 and 1; along axis 1, those across 2.
+        along = 2 if axis < 2 else 1
+        plain = _plain(*(part if axis == 0 else part.T for part in lines[along]))
+        filled = np.flatnonzero(pixels[axis])
+        yield (
+            axis,
+            Sections(
+                filled + block[axis].start, spans[filled], pixels[axis][filled], plain[filled]
+            ),
+        )
+
+
+def _lines(mask: Mask, shadow: Mask, axis: int) -> tuple[Mask, Mask, NDArray[Any], NDArray[Any]]:
+    """Of every line along `axis`: whether it is filled, and in one run; its first voxel and end."""
+    turned = mask if axis == 2 else mask.swapaxes(1, 2)
+    runs = np.count_nonzero(turned[..., 1:] > turned[..., :-1], axis=2) + turned[..., 0]
+    first = turned.argmax(axis=2)
+    return shadow, runs == 1, first, turned.shape[2] - turned[..., ::-1].argmax(axis=2)
+
+
+def _plain(filled: Mask, single: Mask, first: NDArray[Any], end: NDArray[Any]) -> Mask:
+    """Which sections (n,) are one 8-connected piece, seen from their lines (n, lines) alone.
+
+    True where the filled lines follow each other, each is one run, and each touches the next; a
+    section that is False may still be one piece.
+    """
+    both = filled[:, 1:] & filled[:, :-1]
+    touching = (first[:, 1:] <= end[:, :-1]) & (first[:, :-1] <= end[:, 1:])
+    gapless = both.sum(axis=1) == filled.sum(axis=1) - 1
+    out: Mask = (single | ~filled).all(axis=1) & (touching | ~both).all(axis=1) & gapless
+    return out
 
 
 def pieces(section: NDArray[Any]) -> tuple[int, int, int]:
@@ -219,16 +295,36 @@ def pieces(section: NDArray[Any]) -> tuple[int, int, int]:
 
 
 def inside(component: Component) -> tuple[int, int, int]:
-    """A voxel of the component: its centroid where that lies inside, else its deepest voxel."""
-    counts = [
-        np.count_nonzero(component.mask, axis=tuple(o for o in range(3) if o != axis))
-        for axis in range(3)
-    ]
-    centre = np.array([round(float(c @ np.arange(c.size)) / component.voxels) for c in counts])
-    if not component.mask[tuple(centre)]:
-        from scipy.ndimage import distance_transform_edt
+    """A voxel of the component: its centroid where that lies inside, else one deep within it.
 
-        depth = distance_transform_edt(np.pad(component.mask, 1))[1:-1, 1:-1, 1:-1]
-        centre = np.array(np.unravel_index(int(np.argmax(depth)), depth.shape))
+    In a large component the depth is found on blocks of voxels that lie wholly inside; where it is
+    too thin for one, the voxel nearest to the centroid is taken.
+    """
+    mask = component.mask
+    counts = [
+        np.count_nonzero(mask, axis=tuple(o for o in range(3) if o != axis)) for axis in range(3)
+    ]
+    middle = np.array([float(c @ np.arange(c.size)) / component.voxels for c in counts])
+    centre = np.rint(middle).astype(np.int64)
+    if not mask[tuple(centre)]:
+        centre = _deepest(mask, middle)
     i, j, k = (int(c) + int(b.start) for c, b in zip(centre, component.block, strict=True))
     return i, j, k
+
+
+def _deepest(mask: Mask, middle: NDArray[np.float64]) -> NDArray[np.int64]:
+    from scipy.ndimage import distance_transform_edt
+
+    # The distance transform takes 0.1 us a voxel: seconds for a bowel.
+    step = max(1, math.ceil((mask.size / 2**18) ** (1 / 3)))
+    if step > 1:
+        whole_steps = tuple(slice(0, n // step * step) for n in mask.shape)
+        a, b, c = (n // step for n in mask.shape)
+        pooled = mask[whole_steps].reshape(a, step, b, step, c, step).all(axis=(1, 3, 5))
+        if not pooled.any():
+            voxels = np.argwhere(mask)
+            nearest: NDArray[np.int64] = voxels[((voxels - middle) ** 2).sum(axis=1).argmin()]
+            return nearest
+        mask = pooled
+    depth = distance_transform_edt(np.pad(mask, 1))[1:-1, 1:-1, 1:-1]
+    return np.array(np.unravel_index(int(np.argmax(depth)), depth.shape)) * step + step // 2

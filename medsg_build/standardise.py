@@ -42,7 +42,7 @@ def to_ras(volume: Volume, what: str) -> Volume:
         return volume
     from nibabel.orientations import apply_orientation, inv_ornt_aff, io_orientation
 
-    if not np.isfinite(volume.affine).all() or abs(np.linalg.det(volume.affine[:3, :3])) < 1e-9:
+    if not _regular(volume.affine):
         raise SourceError(
             f"{what}: the affine is singular or not finite, so directions are unknown; "
             "repair the header (qform or sform) before use"
@@ -59,6 +59,14 @@ def to_ras(volume: Volume, what: str) -> Volume:
         False,
         volume.notes,
     )
+
+
+def _regular(affine: Floats) -> bool:
+    """Whether the axes are finite and independent, whatever the size of a voxel."""
+    if not np.isfinite(affine).all():
+        return False
+    lengths = np.linalg.norm(affine[:3, :3], axis=0)
+    return bool(lengths.min() > 0) and abs(np.linalg.det(affine[:3, :3] / lengths)) > 1e-3
 
 
 def slices_of(view: str) -> int:
@@ -175,8 +183,13 @@ def _spread(data: NDArray[Any], percent: tuple[float, float]) -> tuple[float, fl
     if data.dtype.kind in "ui" and data.dtype.itemsize <= 2:
         # Counting is exact for integers and several times faster than a partition.
         low = int(data.min())
-        counts = np.bincount(data.ravel(order="K").astype(np.int32) - low)
-        values = np.arange(low, low + counts.size)
+        flat, step = data.ravel(order="K"), 1 << 20
+        values = np.arange(low, int(data.max()) + 1)
+        counts = np.zeros(values.size, np.int64)
+        # bincount widens what it counts to 64 bits; a piece at a time stays in the cache.
+        for start in range(0, flat.size, step):
+            piece = flat[start : start + step].astype(np.int64) - low
+            counts += np.bincount(piece, minlength=values.size)
         if percent != (0.0, 100.0):
             counts[values == 0] = 0
         filled = np.flatnonzero(counts)
@@ -207,11 +220,13 @@ def window(picture: NDArray[Any], ends: tuple[float, float] | None) -> Pixels:
     low, high = ends
     if not high > low:
         return np.zeros(picture.shape, np.uint8)
-    scaled = np.array(picture, np.float32, order="C")
+    # Wide whole numbers and doubles lose their last digits in single precision.
+    wide = picture.dtype.itemsize > 2 and picture.dtype != np.float32
+    scaled: NDArray[Any] = np.array(picture, np.float64 if wide else np.float32, order="C")
     np.nan_to_num(scaled, copy=False, nan=low, posinf=high, neginf=low)
     np.clip(scaled, low, high, out=scaled)
-    scaled -= np.float32(low)
-    scaled *= np.float32(255.0 / (high - low))
+    np.subtract(scaled, low, out=scaled)
+    np.multiply(scaled, 255.0 / (high - low), out=scaled)
     return np.rint(scaled, out=scaled).astype(np.uint8)
 
 
@@ -311,10 +326,7 @@ def agreement(
         shape = tuple(grid[0][int(axis)] for axis in np.argsort(turn[:, 0]))
         return shape, grid[1] @ inv_ornt_aff(turn, grid[0])
 
-    regular = all(
-        np.isfinite(grid[1]).all() and abs(np.linalg.det(grid[1][:3, :3])) > 1e-9
-        for grid in (picture, mask)
-    )
+    regular = all(_regular(grid[1]) for grid in (picture, mask))
     if regular and _apart(canonical(picture), canonical(mask)) <= 0.1:
         return "reoriented"
     told = " against ".join(

@@ -44,7 +44,7 @@ def test_a_smaller_quota_is_the_beginning_of_a_larger_one():
 
 
 def test_a_new_dataset_displaces_single_drafts():
-    before = [d for d in choose(DRAFTS, 0, 9)[:9]]
+    before = choose(DRAFTS, 0, 9)[:9]
     after = choose([*DRAFTS, *(draft(f"n{n}", "new") for n in range(20))], 0, 9)[:9]
     kept = [d for d in after if d.stratum != "new"]
     assert kept == [d for d in before if d in kept]  # the same drafts, in the same order

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -119,6 +120,7 @@ def test_explain_tells_what_differs(release, tmp_path, out):
     held[0]["images"][0]["pixels"] = "0" * 64
     held[0]["answer"]["box"] = [0, 0, 5, 5]
     (tmp_path / "recipe.yaml").write_bytes((out / "recipe.yaml").read_bytes())
+    shutil.copytree(out / "report", tmp_path / "report")
     (tmp_path / "provenance.jsonl").write_text("\n".join(json.dumps(row) for row in held))
     told = explained(tmp_path, held[0]["id"])
     assert [line.split(" ")[-1] for line in told.differences] == ["pixels", "5]"]

@@ -3,35 +3,35 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from ..config import DatasetEntry
+from ..config import DatasetRecipe
 from ..errors import RecipeError, SourceError
 from ..store import cache_folder
 
 
-def folder_of(entry: DatasetEntry, given: Mapping[str, Path]) -> Path:
+def folder_of(recipe: DatasetRecipe, given: Mapping[str, Path]) -> Path:
     """The folder of a dataset: given by the user, embedded in the package, or in the cache.
 
     Raises `SourceError` with what to do where it is not on this machine.
     """
-    if entry.name in given:
-        folder = given[entry.name]
+    name = recipe.name
+    if name in given:
+        folder = given[name]
         if not folder.is_dir():
-            raise SourceError(
-                f"{folder}: given with --source for {entry.name!r}, but no such folder"
-            )
+            raise SourceError(f"{folder}: given with --source for {name!r}, but no such folder")
         return folder
-    if any(access.kind == "embedded" for access in entry.access):
-        return Path(__file__).parent.parent / "sample" / entry.name.removeprefix("sample-")
-    folder = cache_folder() / "raw" / entry.name
+    access = recipe.entry.access if recipe.entry else []
+    if any(way.kind == "embedded" for way in access):
+        return Path(__file__).parent.parent / "sample" / name.removeprefix("sample-")
+    folder = cache_folder() / "raw" / name
     if folder.is_dir():
         return folder
     ways = "; ".join(
-        " ".join(filter(None, (access.kind, access.url or access.id, access.steps)))
-        for access in entry.access
+        " ".join(filter(None, (way.kind, way.url or way.id, way.steps))) for way in access
     )
+    obtain = f" Obtain it: {ways}. Then put it there," if ways else " Put it there,"
     raise SourceError(
-        f"dataset {entry.name!r} is not on this machine (looked in {folder}). Obtain it: {ways}. "
-        f"Then put it there, or give --source {entry.name}=FOLDER"
+        f"dataset {name!r} is not on this machine (looked in {folder}).{obtain} "
+        f"or give --source {name}=FOLDER"
     )
 
 

@@ -5,7 +5,7 @@ no second copy of the volume is made. The header says how many bytes may come; n
 inflated, so a file cannot grow beyond what it declares.
 """
 
-import zlib
+import math
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,9 @@ suffixes = (".nii", ".nii.gz")
 
 LARGEST = 16 * 2**30
 """Bytes of voxels beyond which a header is not believed."""
+
+FARTHEST = 2**26
+"""Bytes of header and extensions before the voxels beyond which a header is not believed."""
 
 
 def measure(path: Path) -> tuple[tuple[int, ...], Floats]:
@@ -35,8 +38,9 @@ def read(path: Path, labels: bool = False) -> Volume:  # noqa: ARG001  labels ar
     header = _header(path, _inflated(path, 544))
     shape = _shape(path, header)
     kind = header.get_data_dtype()
-    start = int(header["vox_offset"])
-    size = int(np.prod([int(n) for n in shape], dtype=object)) * kind.itemsize
+    # Some writers leave the offset at 0; no voxel can lie inside the header.
+    start = max(int(header["vox_offset"]), header.single_vox_offset)
+    size = math.prod(shape) * kind.itemsize
     if size > LARGEST:
         raise SourceError(
             f"{path}: the header declares {'x'.join(map(str, shape))} voxels, "
@@ -52,35 +56,72 @@ def read(path: Path, labels: bool = False) -> Volume:  # noqa: ARG001  labels ar
     if data.dtype.fields:  # RGB and RGBA triplets
         data = np.stack([data[name] for name in list(data.dtype.fields)[:3]], axis=-1)
     else:
-        data = _scaled(data, *header.get_slope_inter())
-    spacing = tuple(float(s) for s in np.linalg.norm(_affine(path, header)[:3, :3], axis=0))
+        data = _scaled(data, *_scaling(path, header))
+    affine = _affine(path, header)
+    spacing = tuple(float(s) for s in np.linalg.norm(affine[:3, :3], axis=0))
     return Volume(
-        data, _affine(path, header), (spacing[0], spacing[1], spacing[2]), np.eye(4), False, ()
+        data,
+        affine,
+        (spacing[0], spacing[1], spacing[2]),
+        np.eye(4),
+        False,
+        _notes(path, header, shape, affine),
     )
+
+
+def _notes(path: Path, header: Any, shape: tuple[int, ...], affine: Floats) -> tuple[str, ...]:
+    """What was chosen where the header tells two orientations, or none."""
+    if not header["sform_code"] and not header["qform_code"]:
+        return (f"{path.name}: no orientation in the header; its first axis taken to run left",)
+    if header["sform_code"] and header["qform_code"]:
+        try:
+            gaps = np.abs(header.get_qform() - affine)[:3] @ (*shape, 1)
+        except ValueError:  # nibabel's HeaderDataError is one
+            return (f"{path.name}: qform is broken, sform used",)
+        if not gaps.max() <= 0.1 * np.linalg.norm(affine[:3, :3], axis=0).min():
+            return (f"{path.name}: sform and qform disagree, sform used",)
+    return ()
+
+
+def _scaling(path: Path, header: Any) -> tuple[float | None, float | None]:
+    """Slope and intercept; None, None where the slope is 0 or NaN, which means unscaled."""
+    from nibabel.spatialimages import HeaderDataError
+
+    try:
+        slope, inter = header.get_slope_inter()
+    except HeaderDataError as error:
+        raise SourceError(f"{path}: the header's scaling cannot be used: {error}") from error
+    return slope, inter
 
 
 def _scaled(data: NDArray[Any], slope: float | None, inter: float | None) -> NDArray[Any]:
     scale, shift = 1.0 if slope is None else slope, 0.0 if inter is None else inter
     if (scale, shift) == (1.0, 0.0):
         return data if data.dtype.isnative else data.astype(data.dtype.newbyteorder("="))
-    if data.dtype.kind in "ui" and scale.is_integer() and shift.is_integer() and data.size:
-        ends = [int(data.min()) * scale + shift, int(data.max()) * scale + shift]
+    if data.dtype.kind in "ui" and scale.is_integer() and shift.is_integer():
+        factor, offset = int(scale), int(shift)
+        ends = [int(data.min()), int(data.max())]
+        # A product may leave the narrow type where its sum with the offset would not.
+        reached = [factor, offset, *ends]
+        reached += [v * factor for v in ends] + [v * factor + offset for v in ends]
         for whole in (np.int16, np.int32):
-            if np.iinfo(whole).min <= min(ends) and max(ends) <= np.iinfo(whole).max:
-                # In 64 bits first: a product may leave the narrow type before the shift.
-                return (data.astype(np.int64) * int(scale) + int(shift)).astype(whole)
+            if np.iinfo(whole).min <= min(reached) and max(reached) <= np.iinfo(whole).max:
+                out: NDArray[Any] = data.astype(whole)
+                np.multiply(out, whole(factor), out=out)
+                return np.add(out, whole(offset), out=out)
     return data.astype(np.float32) * np.float32(scale) + np.float32(shift)
 
 
 def _inflated(path: Path, limit: int) -> bytes:
     """The first `limit` bytes of the file, inflated where it is a gzip file (of any members)."""
-    from isal import isal_zlib
+    from isal import igzip_lib, isal_zlib
 
     try:
         with path.open("rb") as file:
             if file.read(2) != b"\x1f\x8b":
                 file.seek(0)
-                return file.read(limit)
+                # read(n) takes n bytes of memory at once, whatever the file holds.
+                return file.read(min(limit, path.stat().st_size))
             file.seek(0)
             # One call for the voxels: their bytes are then allocated once.
             step = 1 << 16 if limit < 1 << 16 else -1
@@ -96,7 +137,7 @@ def _inflated(path: Path, limit: int) -> bytes:
                 pieces.append(part.decompress(block, missing))
                 missing -= len(pieces[-1])
             return pieces[0] if len(pieces) == 1 else b"".join(pieces)
-    except (OSError, EOFError, zlib.error) as error:
+    except (OSError, EOFError, igzip_lib.IsalError) as error:
         raise SourceError(f"{path}: cannot be read as gzip ({error}); fetch it again") from error
 
 
@@ -116,14 +157,25 @@ def _header(path: Path, raw: bytes) -> Any:
         )
     try:
         header = kind(raw[:size], check=True)
-        header.get_data_dtype()
+        dtype = header.get_data_dtype()
     except (WrapStructError, HeaderDataError, ValueError, KeyError) as error:
         raise SourceError(f"{path}: broken NIfTI header: {error}") from error
+    if bytes(header["magic"].item()).rstrip(b"\0")[:3] not in (b"n+1", b"n+2"):
+        raise SourceError(f"{path}: the header of a .hdr/.img pair; one .nii file is expected")
+    if dtype.kind not in "uif" and not dtype.fields:
+        raise SourceError(f"{path}: holds voxels of type {dtype}; numbers or RGB are expected")
+    if not 0 <= float(header["vox_offset"]) <= FARTHEST:
+        raise SourceError(f"{path}: broken NIfTI header: vox_offset {header['vox_offset']}")
     return header
 
 
 def _shape(path: Path, header: Any) -> tuple[int, ...]:
-    shape = tuple(int(n) for n in header.get_data_shape())
+    from nibabel.spatialimages import HeaderDataError
+
+    try:
+        shape = tuple(int(n) for n in header.get_data_shape())
+    except HeaderDataError as error:
+        raise SourceError(f"{path}: broken NIfTI header: {error}") from error
     while len(shape) > 3 and shape[-1] == 1:
         shape = shape[:-1]
     if len(shape) == 2:
