@@ -320,11 +320,13 @@ def _deepest(mask: Mask, middle: NDArray[np.float64]) -> NDArray[np.int64]:
     if step > 1:
         whole_steps = tuple(slice(0, n // step * step) for n in mask.shape)
         a, b, c = (n // step for n in mask.shape)
-        pooled = mask[whole_steps].reshape(a, step, b, step, c, step).all(axis=(1, 3, 5))
+        blocked = mask[whole_steps].reshape(a, step, b, step, c, step)
+        pooled = np.asarray(blocked.all(axis=(1, 3, 5)))
         if not pooled.any():
             voxels = np.argwhere(mask)
             nearest: NDArray[np.int64] = voxels[((voxels - middle) ** 2).sum(axis=1).argmin()]
             return nearest
         mask = pooled
     depth = distance_transform_edt(np.pad(mask, 1))[1:-1, 1:-1, 1:-1]
-    return np.array(np.unravel_index(int(np.argmax(depth)), depth.shape)) * step + step // 2
+    deepest = np.array(np.unravel_index(int(np.argmax(depth)), depth.shape), np.int64)
+    return np.asarray(deepest * step + step // 2)

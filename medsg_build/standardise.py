@@ -227,7 +227,8 @@ def window(picture: NDArray[Any], ends: tuple[float, float] | None) -> Pixels:
     np.clip(scaled, low, high, out=scaled)
     np.subtract(scaled, low, out=scaled)
     np.multiply(scaled, 255.0 / (high - low), out=scaled)
-    return np.rint(scaled, out=scaled).astype(np.uint8)
+    np.rint(scaled, out=scaled)
+    return np.asarray(scaled, np.uint8)
 
 
 @dataclass(frozen=True, slots=True)

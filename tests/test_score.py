@@ -404,7 +404,7 @@ BROKEN_LINES = {
     "id true": ('{"id": true, "text": "x"}', r"p\.jsonl:2: has no id"),
     "no text": ('{"id": "b", "txt": "x"}', r"p\.jsonl:2: has no text for id 'b'"),
     "two texts": ('{"id": "b", "text": 1, "answer": 2}', r":2: has text and answer for id 'b'"),
-    "duplicate": ('{"id": "a", "text": "y"}', r":2: duplicate id 'a', .* otherwise on line 1; keep"),
+    "duplicate": ('{"id": "a", "text": "y"}', r":2: duplicate id 'a', .* on line 1; keep"),
 }  # fmt: skip
 
 

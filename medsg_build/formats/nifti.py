@@ -108,13 +108,16 @@ def _scaled(data: NDArray[Any], slope: float | None, inter: float | None) -> NDA
             if np.iinfo(whole).min <= min(reached) and max(reached) <= np.iinfo(whole).max:
                 out: NDArray[Any] = data.astype(whole)
                 np.multiply(out, whole(factor), out=out)
-                return np.add(out, whole(offset), out=out)
+                np.add(out, whole(offset), out=out)
+                return out
     return data.astype(np.float32) * np.float32(scale) + np.float32(shift)
 
 
 def _inflated(path: Path, limit: int) -> bytes:
     """The first `limit` bytes of the file, inflated where it is a gzip file (of any members)."""
     from isal import igzip_lib, isal_zlib
+
+    broken: type[Exception] = igzip_lib.IsalError
 
     try:
         with path.open("rb") as file:
@@ -137,7 +140,7 @@ def _inflated(path: Path, limit: int) -> bytes:
                 pieces.append(part.decompress(block, missing))
                 missing -= len(pieces[-1])
             return pieces[0] if len(pieces) == 1 else b"".join(pieces)
-    except (OSError, EOFError, igzip_lib.IsalError) as error:
+    except (OSError, EOFError, broken) as error:
         raise SourceError(f"{path}: cannot be read as gzip ({error}); fetch it again") from error
 
 
