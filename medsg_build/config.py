@@ -303,6 +303,16 @@ def _doubles(node: Any) -> Iterator[tuple[int, str]]:
             yield from _doubles(item)
 
 
+def changed(document: Kind, changes: dict[str, Any]) -> Kind:
+    """A copy with some values replaced, held to the same rules. Raises `RecipeError`."""
+    kind = type(document)
+    try:
+        return kind.model_validate({**dict(document), **changes})
+    except ValidationError as error:
+        faults = [_told(kind, fault["loc"], fault) for fault in error.errors()]
+        raise RecipeError("\n".join(faults)) from error
+
+
 def digest_of(document: Document) -> str:
     """SHA-256 of what a document says, whatever its spelling in YAML."""
     told = json.dumps(document.model_dump(mode="json"), sort_keys=True, ensure_ascii=True)

@@ -8,7 +8,13 @@ Rejected: `Executor.map` (submits everything at once: memory grows with the work
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import (
+    BrokenExecutor,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    ThreadPoolExecutor,
+)
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -92,32 +98,46 @@ def each(
     """
     if pool.executor is None:
         for item in items:
-            try:
-                result: Out | Failure = function(item)
-            except Exception as error:  # noqa: BLE001  a row, not a crash: the run goes on
-                result = failure(name(item), error)
-            yield result
+            yield _attempt(function, item, name(item))
         return
-    waiting: deque[tuple[str, Future[Out]]] = deque()
+    waiting: deque[tuple[str, Future[Out | Failure]]] = deque()
     for item in items:
-        waiting.append((name(item), pool.executor.submit(function, item)))
+        word = name(item)
+        try:
+            waiting.append((word, pool.executor.submit(_attempt, function, item, word)))
+        except BrokenExecutor as error:
+            while waiting:
+                yield _settled(*waiting.popleft())
+            yield failure(word, error)
+            continue
         if len(waiting) > 2 * pool.width:
             yield _settled(*waiting.popleft())
     while waiting:
         yield _settled(*waiting.popleft())
 
 
-def _settled(item: str, future: Future[Any]) -> Any:
+def _attempt(function: Callable[[In], Out], item: In, word: str) -> Out | Failure:
+    """Runs in the worker, so that a failure tells where it was raised."""
+    try:
+        return function(item)
+    except Exception as error:  # noqa: BLE001  a row, not a crash: the run goes on
+        return failure(word, error)
+
+
+def _settled(word: str, future: Future[Any]) -> Any:
     try:
         return future.result()
-    except Exception as error:  # noqa: BLE001  a row, not a crash: the run goes on
-        return failure(item, error)
+    except BrokenExecutor as error:
+        return failure(word, error)
 
 
 def failure(item: str, error: Exception) -> Failure:
     """The row that records `error`; one that is not ours tells where it was raised."""
     if isinstance(error, MedsgError):
         return Failure(item, type(error).__name__, str(error))
+    if isinstance(error, BrokenExecutor):
+        told = "a worker process was killed, perhaps for lack of memory; use fewer --workers"
+        return Failure(item, "WorkerDied", told)
     last, trace = "", error.__traceback__
     while trace:
         code = trace.tb_frame.f_code

@@ -56,6 +56,7 @@ def generate(
     """
     from .. import config
     from ..build import build, planned
+    from ..errors import TooManyFailures
     from ..fetch import given_folders
     from .bars import bars
 
@@ -68,6 +69,8 @@ def generate(
     with bars() as progress:
         release = build(plan, folder, workers, strict, progress)
     _tell(release, as_json)
+    if release.excess:
+        raise TooManyFailures(release.excess)
     if count is not None and release.short:
         raise typer.Exit(1)
 

@@ -117,7 +117,7 @@ def _inflated(path: Path, limit: int) -> bytes:
     """The first `limit` bytes of the file, inflated where it is a gzip file (of any members)."""
     from isal import igzip_lib, isal_zlib
 
-    broken: type[Exception] = igzip_lib.IsalError
+    broken: Any = igzip_lib.IsalError  # its stub declares an instance
 
     try:
         with path.open("rb") as file:

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..errors import ReleaseError
 from ..model import SIDE, TASKS
+from ..store import writing
 
 GOLD = (0, 255, 0)
 GAP = 6
@@ -15,10 +16,10 @@ LINE = 18
 
 
 def contact_sheet(out: Path, path: Path, tasks: Sequence[str], count: int) -> int:
-    """Draw the first `count` samples of each task of the release `out` into the PNG `path`.
+    """Draw the first `count` samples of each task of the release `out` into `path`; how many.
 
-    `tasks`: short names; none means all that are there. The number of samples drawn. Raises
-    `ReleaseError` where a task or a picture is missing.
+    `path`: PNG, or JPEG or PDF by its suffix. `tasks`: short names; none means all that are there.
+    Raises `ReleaseError` where a task or a picture is missing.
     """
     from PIL import Image
 
@@ -48,8 +49,9 @@ def contact_sheet(out: Path, path: Path, tasks: Sequence[str], count: int) -> in
     for row in rows:
         sheet.paste(row, (0, top))
         top += row.height
-    path.parent.mkdir(parents=True, exist_ok=True)
-    sheet.save(path)
+    kind = {".jpg": "JPEG", ".jpeg": "JPEG", ".pdf": "PDF"}.get(path.suffix.lower(), "PNG")
+    with writing(path, "wb") as file:
+        sheet.save(file, kind)
     return len(rows)
 
 
