@@ -97,6 +97,13 @@ def test_a_survey_is_what_a_slow_count_finds(tmp_path_factory, shape, seed, shar
         assert {(v, voxel[standardise.slices_of(v)]) for v in VIEWS[:3]} <= at
 
 
+@pytest.mark.parametrize("axis", range(3))
+def test_a_thread_of_two_parts_has_two_components(axis):
+    mask = np.array([True, False, True]).reshape(np.roll((3, 1, 1), axis))
+    found, dust = regions.components(mask, (slice(0, 3),) * 3, 1)
+    assert ([c.voxels for c in found], dust) == ([1, 1], 0)
+
+
 def test_a_c_shape_is_met_inside(tmp_path):
     labels = np.zeros((20, 20, 8), np.uint8)
     labels[3:17, 3:17, 2:6] = 1
