@@ -8,7 +8,8 @@ whose structures a task asked for.
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ from .model import (
 )
 from .store import writing
 
-SURVEY_VERSION = 1
+SURVEY_VERSION = 2
 """Raise when a survey would come out differently: cached ones are then made anew."""
 
 SHOWN = 0.1
@@ -54,16 +55,17 @@ def survey_case(job: SurveyJob) -> CaseSurvey:
     """
     kept = job.cache / "survey" / f"{_survey_digest(job)}.parquet"
     if kept.is_file():
-        return _load_survey(kept, job.case)
+        with suppress(OSError, ValueError, LookupError):  # a damaged cache is no cache
+            return _load_survey(kept, job.case)
     survey = _surveyed(job.case, job.fit)
     _keep_survey(kept, survey)
     return survey
 
 
 def _surveyed(case: Case, how: str) -> CaseSurvey:
-    first = next(iter(case.files.values()))
+    first, *others = case.files.values()
     grid = formats.measure(first)
-    for other in list(case.files.values())[1:]:
+    for other in others:
         standardise.agreement(grid, formats.measure(other), f"{first} and {other}")
     reading = case.reading
     names: list[str] = []
@@ -73,21 +75,18 @@ def _surveyed(case: Case, how: str) -> CaseSurvey:
     notes: list[str] = []
     filled: dict[str, NDArray[np.bool_]] = {}
     for mask in case.masks:
-        volume = _labels(mask.path)
-        agreed = standardise.agreement(
-            grid, (volume.data.shape, volume.affine), f"{first} and {mask.path}"
-        )
-        if agreed != "same":
-            notes.append(f"{mask.path.name}: {agreed} onto the picture's grid")
-        canonical = standardise.to_ras(volume, str(mask.path))
+        canonical = _canonical(case, mask.path, labels=True)
+        notes += canonical.notes
         planes = _planes(case, canonical)
         placements = {view: standardise.fit(plane, how) for view, plane in planes.items()}
         at = regions.blocks(canonical.data)
+        labelled = regions.structure(canonical.data, (), at)
         for view in planes:
             axis = standardise.slices_of(view)
-            others = tuple(o for o in range(3) if o != axis)
-            shown = canonical.data.any(axis=others)
-            filled[view] = filled.get(view, np.zeros(shown.shape, bool)) | shown
+            shown = filled.setdefault(view, np.zeros(canonical.data.shape[axis], bool))
+            if labelled is not None:
+                rest = tuple(o for o in range(3) if o != axis)
+                shown[labelled[1][axis]] |= labelled[0].any(axis=rest)
         for name, values in mask.labels.items():
             part = regions.structure(canonical.data, values, at)
             if part is None:
@@ -99,8 +98,8 @@ def _surveyed(case: Case, how: str) -> CaseSurvey:
                 continue
             names.append(name)
             for component in found:
-                inside[name, component.number] = regions.inside(component)
-                across = dict(regions.sections(component))
+                across = regions.sections(component)
+                inside[name, component.number] = regions.inside(component, across)
                 for view, plane in planes.items():
                     rows.append(_rows(component, across, plane, placements[view], len(names) - 1))
     if case.masks and not names:
@@ -110,7 +109,7 @@ def _surveyed(case: Case, how: str) -> CaseSurvey:
             "recipe's labels do not name); correct labels:, or add the case to ignore:"
         )
     if not case.masks:
-        filled = _shown(case, first)
+        filled = _shown(case)
     table = np.concatenate(rows) if rows else np.empty(0, REGION_DTYPE)
     least = reading.least_side
     dropped["too small"] = int(
@@ -175,33 +174,55 @@ def _rows(
     for column, name in enumerate(("x0", "y0", "x1", "y1")):
         rows[name] = boxes[:, column]
     rows["first"], rows["second"], rows["reach"] = found.pixels, 0, 100
-    start = component.block[wanted].start
+    corner = [part.start for part in component.block]
     for n in np.flatnonzero(~found.plain):
-        section = component.mask.take(int(found.numbers[n]) - start, axis=wanted)
+        window: list[Any] = [int(found.numbers[n]) - corner[wanted]] * 3
+        for axis, (low, high) in zip(others, found.spans[n], strict=True):
+            window[axis] = slice(low - corner[axis], high - corner[axis])
+        section = component.mask[tuple(window)]
         rows["first"][n], rows["second"][n], rows["reach"][n] = regions.pieces(section)
     return rows
 
 
-def _labels(path: Path) -> Volume:
-    volume = formats.read(path, labels=True)
-    return Volume(
-        regions.whole(volume.data, str(path)),
-        volume.affine,
-        volume.spacing,
-        volume.stored,
-        volume.flat,
-        volume.notes,
+def _canonical(case: Case, path: Path, labels: bool = False) -> Volume:
+    """One file of the case in canonical order, on the very grid of the case's first picture.
+
+    A grid that agrees but for float noise is replaced by the first one, so that box, mask and
+    picture cannot differ by a rounding. Raises `SourceError` where the grids differ.
+    """
+    first = next(iter(case.files.values()))
+    shape, affine = formats.measure(first)
+    volume = formats.read(path, labels)
+    data = regions.whole(volume.data, str(path)) if labels else volume.data
+    agreed = standardise.agreement(
+        (shape, affine), (data.shape[:3], volume.affine), f"{first} and {path}"
     )
+    notes = volume.notes
+    if agreed == "same":
+        volume = replace(volume, data=data, affine=affine)
+    else:
+        volume = replace(volume, data=data)
+        notes = (*notes, f"{path.name}: {agreed} onto the picture's grid")
+    canonical = standardise.to_ras(volume, str(path))
+    if volume.flat:
+        return canonical
+    grid = replace(volume, data=np.broadcast_to(np.uint8(0), shape), affine=affine)
+    affine = standardise.to_ras(grid, str(first)).affine
+    i, j, k = (float(mm) for mm in np.linalg.norm(affine[:3, :3], axis=0))
+    return replace(canonical, affine=affine, spacing=(i, j, k), notes=notes)
 
 
-def _shown(case: Case, path: Path) -> dict[str, NDArray[np.bool_]]:
+def _shown(case: Case) -> dict[str, NDArray[np.bool_]]:
     """View -> which slices of an unlabelled picture show the body rather than air."""
-    volume = standardise.to_ras(formats.read(path), str(path))
+    series, path = next(iter(case.files.items()))
+    volume = _canonical(case, path)
     if volume.flat:
         return {"picture": np.ones(1, bool)}
-    ends = standardise.levels(volume, case.reading.window, case.modality)
+    ends = standardise.levels(volume, case.reading.window, case.modality_of(series))
     low, high = ends if ends is not None else (0.0, 255.0)
     bright = volume.data > low + 0.05 * (high - low)
+    if bright.ndim == 4:
+        bright = np.asarray(bright.any(axis=3))
     out = {}
     for view in _planes(case, volume):
         axis = standardise.slices_of(view)
@@ -240,10 +261,9 @@ def _survey_digest(job: SurveyJob) -> str:
     reading = case.reading
     told = {
         "version": SURVEY_VERSION,
-        "case": [case.name, case.modality, job.fit, stamps],
-        "labels": [
-            [m.path.name, sorted((n, list(v)) for n, v in m.labels.items())] for m in case.masks
-        ],
+        "case": [case.name, case.modality_of(next(iter(case.files))), job.fit, stamps],
+        # In the recipe's order: it is the order of a survey's structures.
+        "labels": [[(n, list(v)) for n, v in m.labels.items()] for m in case.masks],
         "reading": [
             reading.window,
             reading.display,
@@ -318,7 +338,7 @@ def develop_case(job: DevelopJob) -> int:
     masks = _Masks(case)
     for series in sorted({order.ref.series for order in missing}):
         path = case.files[series]
-        volume = standardise.to_ras(formats.read(path), str(path))
+        volume = _canonical(case, path)
         modality = case.modality_of(series)
         ends = standardise.levels(volume, case.reading.window, modality)
         planes = _planes(case, volume)
@@ -331,8 +351,15 @@ def develop_case(job: DevelopJob) -> int:
             image = standardise.frame(picture, placement)
             mask = masks.on_frame(order, placement) if order.structure else None
             matrix = placement.matrix() @ plane.matrix(order.ref.number) @ volume.stored
+            oriented: dict[str, Any] = {
+                "step": "orient",
+                "to": "RAS",
+                "display": case.reading.display,
+            }
+            if volume.notes:
+                oriented["notes"] = list(volume.notes)
             steps = (
-                {"step": "orient", "to": "RAS", "display": case.reading.display},
+                oriented,
                 {"step": "window", "rule": case.reading.window, "ends": ends and list(ends)},
                 {"step": "fit", "how": job.fit, "size": [placement.width, placement.height]},
             )
@@ -352,7 +379,7 @@ class _Masks:
         """(336, 336) uint8, 1 inside the structure; nearest, pixel centres aligned."""
         file = next(m for m in self.case.masks if order.structure in m.labels)
         if file.path not in self.read:
-            volume = standardise.to_ras(_labels(file.path), str(file.path))
+            volume = _canonical(self.case, file.path, labels=True)
             self.read[file.path] = volume.data
             self.planes[file.path] = _planes(self.case, volume)
         plane = self.planes[file.path][order.ref.view]

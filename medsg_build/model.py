@@ -215,7 +215,7 @@ class Region(NamedTuple):
 
 REGION_DTYPE = np.dtype(
     [
-        ("view", "u1"), ("number", "i4"), ("structure", "i2"), ("component", "i2"),
+        ("view", "u1"), ("number", "i4"), ("structure", "i2"), ("component", "i4"),
         ("x0", "i2"), ("y0", "i2"), ("x1", "i2"), ("y1", "i2"),
         ("pixels", "i4"), ("first", "i4"), ("second", "i4"), ("reach", "u1"),
     ]

@@ -1,14 +1,14 @@
 """Label map to components and boxes; the body in a picture; the box of what changed.
 
 A component is found once a volume (26-connectivity), so that a track or a triple of views is one
-object. Its sections in all three views come from six reductions over its own bounding block, not
+object. Its sections in all three views come from the runs of its voxels along the three axes, not
 from a pass over every slice.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,13 +94,17 @@ def blocks(data: NDArray[Any]) -> dict[int, Slices]:
     order = sorted(range(data.ndim), key=lambda axis: -abs(data.strides[axis]))
     packed = np.ascontiguousarray(data[flips].transpose(order))
     flat = packed.ravel()
-    starts = np.flatnonzero(flat[1:] != flat[:-1]) + 1
-    if starts.size > flat.size // 16:
+    starts, step = [np.array([0])], 1 << 18  # a piece at a time stays in the processor's cache
+    for low in range(0, flat.size - 1, step):
+        high = min(low + step, flat.size - 1)
+        starts.append(np.flatnonzero(flat[low + 1 : high + 1] != flat[low:high]) + low + 1)
+    runs = np.concatenate(starts)
+    if runs.size > flat.size // 16:
         from scipy.ndimage import find_objects
 
         ends = {v: block for v, block in enumerate(find_objects(packed), 1) if block is not None}
     else:
-        ends = _run_blocks(flat, np.concatenate([[0], starts]), packed.shape)
+        ends = _run_blocks(flat, runs, packed.shape)
     out = {}
     for value, block in ends.items():
         held = [slice(0)] * data.ndim
@@ -218,53 +222,74 @@ class Sections:
     plain: Mask
 
 
-def sections(component: Component) -> Iterator[tuple[int, Sections]]:
-    """Axis 0, 1, 2 and the sections of `component` across it."""
+def sections(component: Component) -> dict[int, Sections]:
+    """Axis 0, 1, 2 -> the sections of `component` across it."""
     mask, block = component.mask, component.block
-    shadows = [np.asarray(mask.any(axis=axis)) for axis in range(3)]  # without axis 0, 1, 2
-    counts = {axis: np.count_nonzero(mask, axis=axis) for axis in (1, 2)}
-    pixels = (counts[2].sum(axis=1), counts[2].sum(axis=0), counts[1].sum(axis=0))
-    lines = {axis: _lines(mask, shadows[axis], axis) for axis in (1, 2)}
+    lines = [_lines(mask, axis) for axis in range(3)]
+    out = {}
     for axis in range(3):
         others = [other for other in range(3) if other != axis]
         spans = np.empty((mask.shape[axis], 2, 2), np.int64)
+        plain = np.zeros(mask.shape[axis], bool)
         for place, other in enumerate(others):
-            # The shadow along the remaining axis shows `axis` against `other`.
-            shadow = shadows[3 - axis - other]
-            if axis > other:
-                shadow = shadow.T
-            spans[:, place, 0] = shadow.argmax(axis=1) + block[other].start
-            spans[:, place, 1] = block[other].stop - shadow[:, ::-1].argmax(axis=1)
-        # Lines along axis 2 make up the sections across 0 and 1; along axis 1, those across 2.
-        along = 2 if axis < 2 else 1
-        plain = _plain(*(part if axis == 0 else part.T for part in lines[along]))
-        filled = np.flatnonzero(pixels[axis])
-        yield (
-            axis,
-            Sections(
-                filled + block[axis].start, spans[filled], pixels[axis][filled], plain[filled]
-            ),
-        )
+            # The lines along the remaining axis show `axis` against `other`.
+            along = lines[3 - axis - other].seen(axis < other)
+            filled = along.runs > 0
+            spans[:, place, 0] = filled.argmax(axis=1) + block[other].start
+            spans[:, place, 1] = block[other].stop - filled[:, ::-1].argmax(axis=1)
+            plain |= _plain(along)
+        pixels = along.pixels.sum(axis=1)
+        kept = np.flatnonzero(pixels)
+        out[axis] = Sections(kept + block[axis].start, spans[kept], pixels[kept], plain[kept])
+    return out
 
 
-def _lines(mask: Mask, shadow: Mask, axis: int) -> tuple[Mask, Mask, NDArray[Any], NDArray[Any]]:
-    """Of every line along `axis`: whether it is filled, and in one run; its first voxel and end."""
-    turned = mask if axis == 2 else mask.swapaxes(1, 2)
-    runs = np.count_nonzero(turned[..., 1:] > turned[..., :-1], axis=2) + turned[..., 0]
-    first = turned.argmax(axis=2)
-    return shadow, runs == 1, first, turned.shape[2] - turned[..., ::-1].argmax(axis=2)
+class _Lines(NamedTuple):
+    """What the lines of a mask along one axis hold, each array over the other two axes.
+
+    `runs`: how many unbroken runs; `pixels`: how many voxels; `first`, `end`: their extent.
+    """
+
+    runs: NDArray[np.int64]
+    pixels: NDArray[np.int64]
+    first: NDArray[np.int64]
+    end: NDArray[np.int64]
+
+    def seen(self, upright: bool) -> "_Lines":
+        return self if upright else _Lines(*(part.T for part in self))
 
 
-def _plain(filled: Mask, single: Mask, first: NDArray[Any], end: NDArray[Any]) -> Mask:
+def _lines(mask: Mask, axis: int) -> _Lines:
+    turned = np.moveaxis(mask, axis, 2)
+    *shape, size = turned.shape
+    # A voxel of nothing before each line parts it from the last one.
+    packed = np.zeros((*shape, size + 1), bool)
+    packed[..., 1:] = turned
+    flat = np.append(packed.ravel(), False)
+    edges = np.flatnonzero(flat[1:] != flat[:-1])
+    starts, ends = edges[0::2], edges[1::2]
+    line = starts // (size + 1)
+    new = np.flatnonzero(np.diff(line, prepend=-1))
+    there = line[new]
+    out = np.zeros((4, shape[0] * shape[1]), np.int64)
+    out[0, there] = np.diff(new, append=line.size)
+    out[1, there] = np.add.reduceat(ends - starts, new)
+    out[2, there] = starts[new] - there * (size + 1)
+    out[3, there] = ends[np.append(new[1:], line.size) - 1] - there * (size + 1)
+    return _Lines(*out.reshape(4, *shape))
+
+
+def _plain(lines: _Lines) -> Mask:
     """Which sections (n,) are one 8-connected piece, seen from their lines (n, lines) alone.
 
     True where the filled lines follow each other, each is one run, and each touches the next; a
     section that is False may still be one piece.
     """
+    filled = lines.runs > 0
     both = filled[:, 1:] & filled[:, :-1]
-    touching = (first[:, 1:] <= end[:, :-1]) & (first[:, :-1] <= end[:, 1:])
+    touching = (lines.first[:, 1:] <= lines.end[:, :-1]) & (lines.first[:, :-1] <= lines.end[:, 1:])
     gapless = both.sum(axis=1) == filled.sum(axis=1) - 1
-    out: Mask = (single | ~filled).all(axis=1) & (touching | ~both).all(axis=1) & gapless
+    out: Mask = (lines.runs <= 1).all(axis=1) & (touching | ~both).all(axis=1) & gapless
     return out
 
 
@@ -295,21 +320,21 @@ def pieces(section: NDArray[Any]) -> tuple[int, int, int]:
     )
 
 
-def inside(component: Component) -> tuple[int, int, int]:
+def inside(component: Component, across: Mapping[int, Sections]) -> tuple[int, int, int]:
     """A voxel of the component: its centroid where that lies inside, else one deep within it.
 
-    In a large component the depth is found on blocks of voxels that lie wholly inside; where it is
-    too thin for one, the voxel nearest to the centroid is taken.
+    `across` are its `sections`. In a large component the depth is found on blocks of voxels that
+    lie wholly inside; where it is too thin for one, the voxel nearest to the centroid is taken.
     """
-    mask = component.mask
-    counts = [
-        np.count_nonzero(mask, axis=tuple(o for o in range(3) if o != axis)) for axis in range(3)
-    ]
-    middle = np.array([float(c @ np.arange(c.size)) / component.voxels for c in counts])
-    centre = np.rint(middle).astype(np.int64)
-    if not mask[tuple(centre)]:
-        centre = _deepest(mask, middle)
-    i, j, k = (int(c) + int(b.start) for c, b in zip(centre, component.block, strict=True))
+    corner = np.array([part.start for part in component.block])
+    middle = np.array(
+        [float(across[a].numbers @ across[a].pixels) / component.voxels for a in range(3)]
+    )
+    middle -= corner
+    centre: NDArray[np.int64] = np.rint(middle).astype(np.int64)
+    if not component.mask[tuple(centre)]:
+        centre = _deepest(component.mask, middle)
+    i, j, k = (int(c) for c in centre + corner)
     return i, j, k
 
 
@@ -317,16 +342,15 @@ def _deepest(mask: Mask, middle: NDArray[np.float64]) -> NDArray[np.int64]:
     from scipy.ndimage import distance_transform_edt
 
     # The distance transform takes 0.1 us a voxel: seconds for a bowel.
-    step = max(1, math.ceil((mask.size / 2**18) ** (1 / 3)))
+    step = max(1, math.ceil((mask.size / 2**16) ** (1 / 3)))
     if step > 1:
         whole_steps = tuple(slice(0, n // step * step) for n in mask.shape)
         a, b, c = (n // step for n in mask.shape)
-        blocked = mask[whole_steps].reshape(a, step, b, step, c, step)
-        pooled = np.asarray(blocked.all(axis=(1, 3, 5)))
+        parts = mask[whole_steps].reshape(a, step, b, step, c, step)
+        pooled = np.asarray(parts.all(axis=(1, 3, 5)))
         if not pooled.any():
             voxels = np.argwhere(mask)
-            nearest: NDArray[np.int64] = voxels[((voxels - middle) ** 2).sum(axis=1).argmin()]
-            return nearest
+            return np.asarray(voxels[((voxels - middle) ** 2).sum(axis=1).argmin()])
         mask = pooled
     depth = distance_transform_edt(np.pad(mask, 1))[1:-1, 1:-1, 1:-1]
     deepest = np.array(np.unravel_index(int(np.argmax(depth)), depth.shape), np.int64)

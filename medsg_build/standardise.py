@@ -228,7 +228,7 @@ def window(picture: NDArray[Any], ends: tuple[float, float] | None) -> Pixels:
     np.subtract(scaled, low, out=scaled)
     np.multiply(scaled, 255.0 / (high - low), out=scaled)
     np.rint(scaled, out=scaled)
-    return np.asarray(scaled, np.uint8)
+    return np.asarray(scaled.astype(np.uint8))
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,8 +337,9 @@ def agreement(
         f"{''.join(str(c) for c in aff2axcodes(affine)) if regular else 'unknown'}"
         for shape, affine in (picture, mask)
     )
+    how = "of the same shape" if picture[0] == mask[0] else "of another shape"
     raise SourceError(
-        f"{names}: picture and mask lie on different grids ({told}); "
+        f"{names}: picture and mask lie on different grids, {how} ({told}); "
         "resample the mask onto the picture's grid, or correct the pairing in the recipe"
     )
 

@@ -7,7 +7,7 @@ inflated, so a file cannot grow beyond what it declares.
 
 import math
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,13 +20,16 @@ suffixes = (".nii", ".nii.gz")
 LARGEST = 16 * 2**30
 """Bytes of voxels beyond which a header is not believed."""
 
+HEAD = 544
+"""Bytes of the longer header, that of NIfTI-2, with its extension flag."""
+
 FARTHEST = 2**26
 """Bytes of header and extensions before the voxels beyond which a header is not believed."""
 
 
 def measure(path: Path) -> tuple[tuple[int, ...], Floats]:
     """Shape (i, j, k) and affine, from the header alone. Raises `SourceError`."""
-    header = _header(path, _inflated(path, 544))
+    header = _header(path, _inflated(path, HEAD))
     return _shape(path, header), _affine(path, header)
 
 
@@ -35,7 +38,7 @@ def read(path: Path, labels: bool = False) -> Volume:  # noqa: ARG001  labels ar
 
     Raises `SourceError` for a broken, truncated or unbelievable file.
     """
-    header = _header(path, _inflated(path, 544))
+    header = _header(path, _inflated(path, HEAD))
     shape = _shape(path, header)
     kind = header.get_data_dtype()
     # Some writers leave the offset at 0; no voxel can lie inside the header.
@@ -114,34 +117,48 @@ def _scaled(data: NDArray[Any], slope: float | None, inter: float | None) -> NDA
 
 
 def _inflated(path: Path, limit: int) -> bytes:
-    """The first `limit` bytes of the file, inflated where it is a gzip file (of any members)."""
-    from isal import igzip_lib, isal_zlib
-
-    broken: Any = igzip_lib.IsalError  # its stub declares an instance
+    """The first `limit` bytes of the file, inflated where it is a gzip file; one more may come."""
+    from isal.igzip_lib import IsalError
 
     try:
         with path.open("rb") as file:
-            if file.read(2) != b"\x1f\x8b":
-                file.seek(0)
-                # read(n) takes n bytes of memory at once, whatever the file holds.
-                return file.read(min(limit, path.stat().st_size))
+            packed = file.read(2) == b"\x1f\x8b"
             file.seek(0)
-            # One call for the voxels: their bytes are then allocated once.
-            step = 1 << 16 if limit < 1 << 16 else -1
-            pieces: list[bytes] = []
-            missing = limit
-            part = isal_zlib.decompressobj(31)
-            while missing:
-                block = part.unconsumed_tail or part.unused_data or file.read(step)
-                if not block:
-                    break
-                if part.eof:
-                    part = isal_zlib.decompressobj(31)
-                pieces.append(part.decompress(block, missing))
-                missing -= len(pieces[-1])
-            return pieces[0] if len(pieces) == 1 else b"".join(pieces)
-    except (OSError, EOFError, broken) as error:
+            if packed:
+                return _unpacked(file, limit)
+            # read(n) takes n bytes of memory at once, whatever the file holds.
+            return file.read(min(limit, path.stat().st_size))
+    except (OSError, EOFError, IsalError) as error:  # type: ignore[misc]  # isal's stub has no class
         raise SourceError(f"{path}: cannot be read as gzip ({error}); fetch it again") from error
+
+
+def _unpacked(file: IO[bytes], limit: int) -> bytes:
+    """The first bytes of a gzip file of any members, checked to its end unless it is a header."""
+    from isal import isal_zlib
+
+    head = limit <= HEAD
+    # One call for the voxels: their bytes are then allocated once.
+    step = 1 << 16 if head else -1
+    pieces: list[bytes] = []
+    missing = limit + 1  # so that a stream that ends there is followed to its end
+    part = isal_zlib.decompressobj(31)
+    while missing:
+        block = part.unconsumed_tail or part.unused_data or file.read(step)
+        if not block:
+            break
+        if part.eof:
+            if not block.startswith(b"\x1f\x8b"):  # padding
+                break
+            part = isal_zlib.decompressobj(31)
+        pieces.append(part.decompress(block, missing))
+        missing -= len(pieces[-1])
+    # The checksum stands at the end; damage can make what comes before it longer.
+    while not head and not part.eof:
+        if not part.decompress(part.unconsumed_tail, 1 << 20) and not part.unconsumed_tail:
+            break
+    if not head and not part.eof and missing <= 1:
+        raise EOFError("the compressed stream has no end")
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
 def _header(path: Path, raw: bytes) -> Any:

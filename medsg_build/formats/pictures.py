@@ -85,6 +85,9 @@ _BROKEN = (OSError, EOFError, ValueError, TypeError, SyntaxError, LookupError, s
 def _upright(picture: Any) -> Any:
     from PIL import ImageOps
 
+    # Pillow 13 maps the bytes of an uncompressed TIFF by its turned size, which scrambles it; a
+    # picture without a file name is read instead.
+    picture.filename = ""
     picture.load()  # a TIFF is turned here already, and must not be turned twice
     return ImageOps.exif_transpose(picture)
 
