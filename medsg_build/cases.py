@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from . import formats, regions, standardise
+from . import columns, formats, regions, standardise
 from .errors import SourceError
 from .identity import digest
 from .model import (
@@ -56,9 +56,9 @@ def survey_case(job: SurveyJob) -> CaseSurvey:
     kept = job.cache / "survey" / f"{_survey_digest(job)}.parquet"
     if kept.is_file():
         with suppress(OSError, ValueError, LookupError):  # a damaged cache is no cache
-            return _load_survey(kept, job.case)
+            return columns.load(kept, job.case)
     survey = _surveyed(job.case, job.fit)
-    _keep_survey(kept, survey)
+    columns.keep(kept, survey)
     return survey
 
 
@@ -191,6 +191,11 @@ def _canonical(case: Case, path: Path, labels: bool = False) -> Volume:
     picture cannot differ by a rounding. Raises `SourceError` where the grids differ.
     """
     first = next(iter(case.files.values()))
+    if formats.flat(first) != formats.flat(path):
+        raise SourceError(
+            f"{first} and {path}: a plain picture and a volume cannot be laid on each other; "
+            "correct the pairing in the recipe"
+        )
     shape, affine = formats.measure(first)
     volume = formats.read(path, labels)
     data = regions.whole(volume.data, str(path)) if labels else volume.data
@@ -273,44 +278,6 @@ def _survey_digest(job: SurveyJob) -> str:
         ],
     }
     return digest("survey", json.dumps(told, sort_keys=True)).hex()[:32]
-
-
-def _keep_survey(path: Path, survey: CaseSurvey) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    head = {
-        "structures": survey.structures,
-        "frames": survey.frames,
-        "inside": [[name, number, *voxel] for (name, number), voxel in survey.inside.items()],
-        "dropped": survey.dropped,
-        "sources": survey.sources,
-        "notes": survey.notes,
-    }
-    table = pa.table({name: survey.regions[name] for name in REGION_DTYPE.names or ()})
-    table = table.replace_schema_metadata({"medsg": json.dumps(head)})
-    with writing(path, "wb") as file:
-        pq.write_table(table, file)
-
-
-def _load_survey(path: Path, case: Case) -> CaseSurvey:
-    import pyarrow.parquet as pq
-
-    table = pq.read_table(path, memory_map=False)
-    head = json.loads(table.schema.metadata[b"medsg"])
-    rows = np.empty(table.num_rows, REGION_DTYPE)
-    for name in REGION_DTYPE.names or ():
-        rows[name] = table.column(name).to_numpy()
-    return CaseSurvey(
-        case,
-        tuple(head["structures"]),
-        rows,
-        {view: tuple(numbers) for view, numbers in head["frames"].items()},
-        {(name, number): (i, j, k) for name, number, i, j, k in head["inside"]},
-        head["dropped"],
-        head["sources"],
-        tuple(head["notes"]),
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[1] / "medsg_build"
 FLOORS = [
     {"model", "errors", "identity", "workers"},
     {"config", "store", "seams", "formats", "standardise", "regions", "perturb", "vocabulary",
-     "questions"},
+     "questions", "columns"},
     {"fetch", "layouts", "cases", "tasks", "export", "score"},
     {"assemble", "audit", "view"},
     {"build", "explain", "catalogue"},

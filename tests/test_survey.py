@@ -366,3 +366,17 @@ def test_a_vanished_file_is_named(tmp_path):
     case.masks[0].path.unlink()
     with pytest.raises(SourceError, match=r"a_seg\.nii\.gz: cannot be read"):
         survey(case, tmp_path)
+
+
+def test_a_picture_and_a_volume_cannot_be_a_pair(tmp_path):
+    Image.fromarray(np.zeros((24, 28), np.uint8)).save(tmp_path / "a.png")
+    mask = tmp_path / "a.nii"
+    nib.save(nib.Nifti1Image(np.ones((28, 24, 1), np.uint8), np.eye(4)), mask)
+    case = case_of(tmp_path / "c")
+    case = replace(
+        case,
+        files={"image": tmp_path / "a.png"},
+        masks=(MaskFile(mask, {"Liver": (1,)}),),
+    )
+    with pytest.raises(SourceError, match="a plain picture and a volume"):
+        survey(case, tmp_path)

@@ -35,6 +35,11 @@ def read(path: Path, labels: bool = False) -> Volume:
     return volume
 
 
+def flat(path: Path) -> bool:
+    """Whether files of this kind are plain pictures, which carry no geometry."""
+    return bool(getattr(reader_of(path), "flat", False))
+
+
 def measure(path: Path) -> tuple[tuple[int, ...], Floats]:
     """Shape (i, j, k) and affine of the file, from its header alone."""
     shape, affine = reader_of(path).measure(path)

@@ -17,6 +17,9 @@ from ..model import Floats, Volume
 
 suffixes = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff")
 
+flat = True
+"""A picture has no geometry; it is shown as it is."""
+
 LARGEST = 300_000_000
 """Pixels beyond which a header is not believed."""
 
