@@ -191,7 +191,11 @@ def compose(draft: Draft, frames: list[Frame], seed: int) -> Composed | Rejected
 def frame_orders(draft: Draft) -> list[Order]:
     """What has to be developed for a draft, in the order of its frames."""
     return [
-        Order(ref, draft.structure if draft.masks and position == draft.target else "")
+        Order(
+            ref,
+            draft.structure if draft.masks and position == draft.target else "",
+            draft.margin,
+        )
         for position, ref in enumerate(draft.frames)
     ]
 
@@ -252,5 +256,5 @@ def draft_of(row: Mapping[str, Any]) -> Draft:
 
 _PLAIN = (
     "task", "key", "stratum", "dataset", "target", "reference", "structure", "component",
-    "modality", "masks",
+    "modality", "masks", "margin",
 )  # fmt: skip

@@ -23,6 +23,7 @@ from .assemble import (
 from .errors import RecipeError, SourceError
 from .export.records import records
 from .fetch import folder_of
+from .identity import digest
 from .model import TASKS, Case, CaseSurvey, Draft, FrameRef, Rejected, Sample
 from .seams import Options, find, suggestion
 from .store import Store, cache_folder, write_json
@@ -142,6 +143,7 @@ def build(
         except BaseException:
             store.abandon()
             raise
+        store.based_on(surveyed.digest)
         run.develop([draft for held in chosen.values() for draft in held.planned], surveyed)
         samples = {task: run.composed(held, surveyed) for task, held in chosen.items()}
     return run.released(samples, chosen, len(found) + lost)
@@ -153,6 +155,12 @@ class _Surveyed:
 
     jobs: tuple[cases.SurveyJob, ...]
     held: Mapping[str, tuple[Case, Mapping[str, str]]]
+
+    @property
+    def digest(self) -> str:
+        """Changes with every source file's content."""
+        told = sorted((name, *sorted(files.values())) for name, (_, files) in self.held.items())
+        return digest("sources", *(word for case in told for word in case)).hex()
 
     def surveys(self) -> Iterator[CaseSurvey]:
         """Each survey anew from the cache, so that memory does not grow with their number."""
@@ -356,6 +364,8 @@ class _Run:
             for f in self.failures
         )
         write_json(self.store.work / "failures.jsonl", rows, lines=True)
+        every = [sample for held in samples.values() for sample in held]
+        self.store.sweep({name for sample in every for name in sample.record["images"]})
         described = {one.name: config.dumped(one) for one, _ in self.plan.datasets}
         records(self.store.out, samples, config.dumped(recipe), described, build)
         failed = len({failure.item for failure in self.failures})

@@ -21,6 +21,7 @@ from .errors import SourceError
 from .identity import digest
 from .model import (
     REGION_DTYPE,
+    SIDE,
     VIEWS,
     Case,
     CaseSurvey,
@@ -292,7 +293,7 @@ class DevelopJob:
 
 def frame_file(order: Order) -> str:
     """The name, without suffix, of a developed frame's files."""
-    return digest("frame", order.ref.spelled(), order.structure).hex()[:24]
+    return digest("frame", order.ref.spelled(), order.structure, order.margin).hex()[:24]
 
 
 def develop_case(job: DevelopJob) -> int:
@@ -311,7 +312,7 @@ def develop_case(job: DevelopJob) -> int:
         planes = _planes(case, volume)
         for order in (o for o in missing if o.ref.series == series):
             plane = planes[order.ref.view]
-            placement = standardise.fit(plane, job.fit)
+            placement = standardise.fit(plane, job.fit, SIDE + 2 * order.margin)
             picture = standardise.window(
                 standardise.cut(volume.data, plane, order.ref.number), ends
             )

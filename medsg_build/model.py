@@ -175,6 +175,7 @@ class Volume:
 class Frame:
     """One standardised picture. `image`: (336, 336) or (336, 336, 3) uint8; `matrix`: (4, 4).
 
+    Where a task asked for a margin of m pixels, both sides are 336 + 2 m, margin included.
     `mask` is (336, 336) uint8, 1 inside the structure asked for; None where no task asked.
     `steps` tell how it was made, in order, for the provenance.
     """
@@ -188,10 +189,14 @@ class Frame:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Order:
-    """A frame to develop, with the structure whose mask goes with it ('' for none)."""
+    """A frame to develop, with the structure whose mask goes with it ('' for none).
+
+    `margin`: pixels of picture wanted beyond each side of the 336, for tasks that move it.
+    """
 
     ref: FrameRef
     structure: str = ""
+    margin: int = 0
 
 
 class Region(NamedTuple):
@@ -263,7 +268,8 @@ class Draft:
 
     `frames` are the source frames in the order the sequence shows them; `boxes` go with them
     (None where the draft needs none). `target` and `reference` are positions in `frames`
-    (`reference` -1 where the task has none). `masks` asks for the structure's mask on the target.
+    (`reference` -1 where the task has none). `masks` asks for the structure's mask on the target,
+    `margin` for that many pixels of picture beyond each side.
     """
 
     task: str
@@ -279,6 +285,7 @@ class Draft:
     component: int = 0
     modality: str = ""
     masks: bool = False
+    margin: int = 0
     options: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -241,6 +241,7 @@ class Placement:
     width: int
     top: int
     left: int
+    side: int = SIDE
 
     def matrix(self) -> Floats:
         """(4, 4): plane pixel edges -> frame pixel edges; the third coordinate is kept."""
@@ -257,7 +258,7 @@ class Placement:
         # A whole number spelled 119.99999999 by floating point must not grow the box.
         exact = np.where(np.abs(exact - np.rint(exact)) < 1e-6, np.rint(exact), exact)
         out = np.concatenate([np.floor(exact[:, :2]), np.ceil(exact[:, 2:])], axis=1)
-        clipped: NDArray[np.int64] = np.clip(out, 0, SIDE).astype(np.int64)
+        clipped: NDArray[np.int64] = np.clip(out, 0, self.side).astype(np.int64)
         return clipped
 
     def box(self, box: Box) -> Box:
@@ -265,25 +266,24 @@ class Placement:
         return Box(*(int(v) for v in self.boxes(np.array([box], np.int64))[0]))
 
 
-def fit(plane: Plane, how: str) -> Placement:
-    """Where `plane` goes on the 336 frame.
+def fit(plane: Plane, how: str, side: int = SIDE) -> Placement:
+    """Where `plane` goes on a square frame of `side` pixels.
 
     `stretch` fills it (the paper: resized to 336 x 336); `pad` keeps the physical aspect from the
     pixel size and centres it on black.
     """
     if how == "stretch":
-        return Placement(plane.rows, plane.columns, SIDE, SIDE, 0, 0)
+        return Placement(plane.rows, plane.columns, side, side, 0, 0, side)
     tall, wide = plane.rows * plane.row_mm, plane.columns * plane.column_mm
     longest = max(tall, wide)
-    height = max(1, round(SIDE * tall / longest))
-    width = max(1, round(SIDE * wide / longest))
-    return Placement(
-        plane.rows, plane.columns, height, width, (SIDE - height) // 2, (SIDE - width) // 2
-    )
+    height = max(1, round(side * tall / longest))
+    width = max(1, round(side * wide / longest))
+    top, left = (side - height) // 2, (side - width) // 2
+    return Placement(plane.rows, plane.columns, height, width, top, left, side)
 
 
 def frame(picture: Pixels, placement: Placement, nearest: bool = False) -> Pixels:
-    """`picture` (rows, columns[, 3]) uint8 on the frame (336, 336[, 3]).
+    """`picture` (rows, columns[, 3]) uint8 on its frame (336, 336[, 3], or the side it is fit to).
 
     Area averaging where a side shrinks, linear where it grows, each side once; `nearest` is for
     masks and picks the source pixel whose centre is closest (INTER_NEAREST_EXACT).
@@ -302,9 +302,10 @@ def frame(picture: Pixels, placement: Placement, nearest: bool = False) -> Pixel
             out = cv2.resize(out, smaller, interpolation=cv2.INTER_AREA)
         if smaller != (width, height):
             out = cv2.resize(out, (width, height), interpolation=cv2.INTER_LINEAR)
-    if (height, width) == (SIDE, SIDE):
+    side = placement.side
+    if (height, width) == (side, side):
         return np.asarray(out, np.uint8)
-    canvas = np.zeros((SIDE, SIDE, *picture.shape[2:]), np.uint8)
+    canvas = np.zeros((side, side, *picture.shape[2:]), np.uint8)
     canvas[placement.top : placement.top + height, placement.left : placement.left + width] = out
     return canvas
 

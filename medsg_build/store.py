@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
@@ -62,6 +62,8 @@ class Store:
     def __init__(self, out: Path) -> None:
         self.out = out
         self.work = out / "work"
+        self.there = out.is_dir()
+        """Whether OUT was the user's before."""
 
     def claim(self, identity: dict[str, Any]) -> None:
         """Make OUT this build's own, or go on with it.
@@ -101,8 +103,23 @@ class Store:
         """Take back a claim before anything was planned, so that OUT is free again."""
         if not (self.work / "plan.jsonl").exists():
             shutil.rmtree(self.work, ignore_errors=True)
-            with suppress(OSError):  # not empty, or not ours to remove
-                self.out.rmdir()
+            if not self.there:
+                with suppress(OSError):  # not empty
+                    self.out.rmdir()
+
+    def based_on(self, sources: str) -> None:
+        """Forget developed frames that were made of other source files (`sources`: a digest)."""
+        mark = self.work / "sources"
+        if not mark.is_file() or mark.read_text("utf-8") != sources:
+            shutil.rmtree(self.work / "frames", ignore_errors=True)
+            with writing(mark) as file:
+                file.write(sources)
+
+    def sweep(self, named: Collection[str]) -> None:
+        """Remove pictures of an earlier run that the release does not name."""
+        for path in (self.out / "images").rglob("*.png"):
+            if path.relative_to(self.out).as_posix() not in named:
+                path.unlink()
 
 
 def write_json(path: Path, what: Any, lines: bool = False) -> None:

@@ -138,3 +138,42 @@ def test_the_frame_boxes_were_promised_before_pixels_were_seen(release, out):
             draft = by_key[row["key"]]
             assert row["answer"]["box"] == draft["boxes"][draft["target"]]
     assert release.out == out
+
+
+def test_a_changed_source_is_developed_anew(tmp_path):
+    """A frame of the old file must never stand beside the digest of the new one."""
+    import nibabel as nib
+    import numpy as np
+
+    from tests import toys
+
+    picture, labels = toys.volume(1)
+    toys.write(tmp_path / "data" / "a.nii.gz", picture)
+    toys.write(tmp_path / "data" / "masks" / "a.nii.gz", labels)
+    (tmp_path / "mine.yaml").write_text(
+        "name: mine\nmodality: CT\nlabels: {Liver: 1, Spleen: 2}\n"
+        'layout: {image: "{case}.nii.gz", mask: "masks/{case}.nii.gz"}\n'
+        "entry: {title: M, licence: {name: CC0, redistribution: 'yes'}, citation: me}\n"
+    )
+    recipe = tmp_path / "bench.yaml"
+    recipe.write_text("name: b\ntitle: B\ndatasets: [mine]\ntasks: {ot: {quota: 3}}\n")
+
+    def made() -> list[dict]:
+        plan = planned(str(recipe), sources={"mine": tmp_path / "data"})
+        build(plan, tmp_path / "o")
+        return provenance(tmp_path / "o")
+
+    before = made()
+    brighter = np.where(picture > -500, picture + 100, picture).astype(np.int16)
+    nib.save(nib.Nifti1Image(brighter, np.diag([3.0, 3, 3, 1])), tmp_path / "data" / "a.nii.gz")
+    after = made()
+    assert [row["id"] for row in after] == [row["id"] for row in before]
+    for old, new in zip(before, after, strict=True):
+        assert old["frames"][0]["sha256"] != new["frames"][0]["sha256"]
+        assert old["frames"][0]["pixels"] != new["frames"][0]["pixels"]
+    labels[labels == 2] = 0
+    toys.write(tmp_path / "data" / "masks" / "a.nii.gz", labels)
+    gone = {row["id"] for row in after} - {row["id"] for row in made()}
+    assert gone
+    left = {path.name.split("_")[2] for path in (tmp_path / "o" / "images").rglob("*.png")}
+    assert not left & gone

@@ -244,6 +244,11 @@ def test_no_usable_case_leaves_nothing(mine):
     assert code == 3
     assert "none of 3 cases could be read" in told
     assert not (mine / "o").exists()
+    (mine / "mine own").mkdir()
+    again = run("generate", "--recipe", mine / "bench.yaml", "--source", f"mine={mine / 'data'}",
+                "--out", mine / "mine own")  # fmt: skip
+    assert again[0] == 3
+    assert list((mine / "mine own").iterdir()) == []  # emptied, but not taken away
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from medsg_build import cases, standardise
+from medsg_build.errors import RecipeError
 from medsg_build.identity import rng_for
 from medsg_build.model import FULL, SIDE, VIEWS, Box, Case, CaseSurvey, Frame, FrameRef
 from medsg_build.regions import body, bounds, changed
@@ -84,6 +85,25 @@ def test_rdg_differs_in_the_box_and_nowhere_else(surveys, held, frames):
         targets[made.answer_image] += 1
     assert min(places.values()) >= 10  # of 40; a fair coin falls below once in 900
     assert min(targets.values()) >= 10
+
+
+@pytest.mark.parametrize("shift", [0, -3, "far", 2.5])
+def test_nrdg_refuses_a_shift_that_cannot_be_meant(shift, surveys):
+    with pytest.raises(RecipeError, match=r"nrdg\.options\.shift"):
+        list(find("tasks", "nrdg").propose(surveys, toys.options("nrdg", shift=shift)))
+
+
+def test_nrdg_reveals_anatomy_and_no_fill(surveys, held, frames):
+    """Both pictures are windows of one larger frame; not a pixel of them is made up."""
+    for draft, developed, made in toys.made("nrdg", surveys, held, frames, 8):
+        wide = developed[0].image
+        assert wide.shape[:2] == (SIDE + 40, SIDE + 40)
+        assert draft.margin == 20
+        altered = next(s["image"] for s in made.steps if s["step"] == "cutpaste")
+        shifts = {s["image"]: (s["dx"], s["dy"]) for s in made.steps if s["step"] == "shift"}
+        dx, dy = shifts[1 - altered]
+        window = wide[20 - dy : 20 - dy + SIDE, 20 - dx : 20 - dx + SIDE]
+        assert np.array_equal(made.images[1 - altered], window)
 
 
 def test_nrdg_undone_differs_in_the_box_and_nowhere_else(surveys, held, frames):

@@ -14,3 +14,7 @@ class Finding:
 
 class Unchecked(Exception):
     """Why a check could not look at this release."""
+
+
+class Absent(Unchecked):
+    """The release does not have the task a check is about: nothing was promised of it."""

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..model import SIDE, Box, Pixels
-from .finding import Finding, Unchecked
+from .finding import Absent, Finding, Unchecked
 from .release import Release, Sampled
 
 
@@ -171,7 +171,7 @@ def _bounds(mask: NDArray[np.bool_]) -> Box | None:
 
 def _pairs(release: Release, task: str) -> Iterator[tuple[Sampled, list[Pixels]]]:
     if task not in release.records:
-        raise Unchecked(f"the release has no task {task}")
+        raise Absent(f"the release has no task {task}")
     for sample in release.records[task]:
         pictures = release.pixels(sample)
         if pictures is not None and len(pictures) == 2:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import names, proofs, records
-from .finding import Finding, Unchecked
+from .finding import Absent, Finding, Unchecked
 from .release import Release, opened
 
 Check = Callable[[Release], Iterator[Finding]]
@@ -62,6 +62,8 @@ def validate(
         progress("check", done, len(names_wanted))
         try:
             found = list(CHECKS[name](release))
+        except Absent:
+            continue
         except Unchecked as reason:
             skipped[name] = str(reason)
             continue

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..model import Pixels
+from ..model import SIDE, Pixels
 
 DEFAULTS: Mapping[str, Any] = {
     "area": (0.003, 0.06),
@@ -29,17 +29,17 @@ def cutpaste(
     rng: np.random.Generator,
     options: Mapping[str, Any],
 ) -> tuple[Pixels, Mapping[str, Any]] | None:
-    """`image` (336, 336[, 3]) with one patch pasted inside `allowed`, and its parameters.
+    """`image` (h, w[, 3]) with one patch pasted inside `allowed`, and its parameters.
 
     Options: `area` (least, most share of the picture), `aspect` (least, most width / height),
     `jitter` (largest relative change of brightness and contrast), `feather` (rim in pixels). None
     where no patch of the size drawn lies inside `allowed` in two places.
     """
     said = {**DEFAULTS, **options}
-    height, width = image.shape[:2]
+    height, width = image.shape[:2]  # larger than the picture where a margin goes with it
     low, high = said["area"]
     # Log-uniform: as many small patches as large ones.
-    area = height * width * low * (high / low) ** rng.random()
+    area = SIDE * SIDE * low * (high / low) ** rng.random()
     aspect = said["aspect"][0] * (said["aspect"][1] / said["aspect"][0]) ** rng.random()
     tall = min(height, max(4, round((area / aspect) ** 0.5)))
     wide = min(width, max(4, round((area * aspect) ** 0.5)))

@@ -1,17 +1,19 @@
-"""Moves a picture by whole pixels, as two examinations of one patient never lie quite the same."""
+"""Moves a picture by whole pixels, as two examinations of one patient never lie quite the same.
+
+The picture comes with a margin of real pixels, so what a shift reveals is anatomy, not fill: a
+black band or a repeated edge would tell the shift.
+"""
 
 import numpy as np
 
 from ..model import SIDE, Pixels
 
-FILL = "edge"
-"""The revealed border repeats the outermost row or column, in both pictures of a pair."""
-
 
 def shifted(image: Pixels, dx: int, dy: int) -> Pixels:
-    """`image` (336, 336[, 3]) moved right by `dx`, down by `dy` pixels; the border is repeated."""
-    reach = max(abs(dx), abs(dy))
-    pad = [(reach, reach), (reach, reach)] + [(0, 0)] * (image.ndim - 2)
-    wide = np.pad(image, pad, mode="edge")
-    top, left = reach - dy, reach - dx
-    return np.ascontiguousarray(wide[top : top + SIDE, left : left + SIDE])
+    """The (336, 336[, 3]) picture moved right by `dx` and down by `dy` pixels.
+
+    `image`: (336 + 2 m, 336 + 2 m[, 3]) with the margin m on every side; |dx| and |dy| at most m.
+    """
+    margin = (image.shape[0] - SIDE) // 2
+    top, left = margin - dy, margin - dx
+    return np.ascontiguousarray(image[top : top + SIDE, left : left + SIDE])

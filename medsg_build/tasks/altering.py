@@ -33,8 +33,10 @@ class Altered:
     steps: tuple[Mapping[str, Any], ...]
 
 
-def proposals(task: str, surveys: Iterable[CaseSurvey], options: Options) -> Iterator[Draft]:
-    """A draft for the lowest-ranked slices of every series and view."""
+def proposals(
+    task: str, surveys: Iterable[CaseSurvey], options: Options, margin: int = 0
+) -> Iterator[Draft]:
+    """A draft for the lowest-ranked slices of every series and view, its frame with `margin`."""
     for survey in surveys:
         case = survey.case
         for series in sorted(case.files):
@@ -58,6 +60,7 @@ def proposals(task: str, surveys: Iterable[CaseSurvey], options: Options) -> Ite
                     boxes=(None,),
                     target=-1,
                     modality=case.modality_of(series),
+                    margin=margin,
                     options=options.values,
                 )  # fmt: skip
 
@@ -65,7 +68,7 @@ def proposals(task: str, surveys: Iterable[CaseSurvey], options: Options) -> Ite
 def altered(
     draft: Draft, frame: Frame, allowed: NDArray[np.bool_] | None, rng: np.random.Generator
 ) -> Altered | Rejected:
-    """One visible change of the picture inside its body and inside `allowed` (336, 336)."""
+    """One visible change of the picture inside its body and inside `allowed`, as large."""
     change = find("perturbations", draft.options["perturbation"])
     where = body(frame.image)
     if allowed is not None:

@@ -1,6 +1,6 @@
 """Task 3, mv: one object in three orthogonal slices through one of its voxels (section 3.2.2).
 
-The slices cross at the component's centroid where that lies inside it, else at its deepest voxel.
+The slices cross at the component's centroid where that lies inside it, else at a voxel deep within.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
