@@ -62,7 +62,8 @@ class Release:
     """What a build made. `short`: task -> reason -> drafts lost, where its quota was not filled.
 
     `cases` counts all that were found; `excess` is not empty where more of them failed than the
-    recipe allows, and says so.
+    recipe allows, and says so. `notes`: how often something was repaired or chosen while reading;
+    `report/notes.jsonl` has them.
     """
 
     out: Path
@@ -72,6 +73,7 @@ class Release:
     failures: tuple[Failure, ...]
     cases: int
     excess: str = ""
+    notes: int = 0
 
 
 def planned(
@@ -210,6 +212,7 @@ class _Run:
     strict: bool
     failures: list[Failure] = field(default_factory=list)
     dropped: Tally = field(default_factory=Counter)
+    notes: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def each(
         self,
@@ -253,6 +256,8 @@ class _Run:
         for job, survey in self.each("survey", cases.survey_case, jobs, lambda j: j.case.name):
             good.append(job)
             held[job.case.name] = (job.case, survey.sources)
+            if survey.notes:
+                self.notes[job.case.name] = survey.notes
             for reason, count in survey.dropped.items():
                 self.dropped[reason, job.case.dataset, ""] += count
         if not good:
@@ -364,6 +369,12 @@ class _Run:
             for f in self.failures
         )
         write_json(self.store.work / "failures.jsonl", rows, lines=True)
+        said = [
+            {"case": case, "note": note}
+            for case in sorted(self.notes)
+            for note in self.notes[case]
+        ]
+        write_json(self.store.out / "report" / "notes.jsonl", said, lines=True)
         every = [sample for held in samples.values() for sample in held]
         self.store.sweep({name for sample in every for name in sample.record["images"]})
         described = {one.name: config.dumped(one) for one, _ in self.plan.datasets}
@@ -375,7 +386,8 @@ class _Run:
                 f"{self.store.out}: written, but {failed} of {found} cases failed (the recipe "
                 f"allows {recipe.max_failed:.0%}); see {self.store.work / 'failures.jsonl'}"
             )
-        return Release(self.store.out, made, asked, short, tuple(self.failures), found, excess)
+        failures = tuple(self.failures)
+        return Release(self.store.out, made, asked, short, failures, found, excess, len(said))
 
 
 def _reasons(tally: Tally) -> dict[str, int]:

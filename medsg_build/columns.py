@@ -21,6 +21,8 @@ def keep(path: Path, survey: CaseSurvey) -> None:
         "dropped": survey.dropped,
         "sources": survey.sources,
         "notes": survey.notes,
+        "boxed": sorted(survey.boxed),
+        "extent": {view: _runs(numbers) for view, numbers in survey.extent.items()},
     }
     table = pa.table({name: survey.regions[name] for name in REGION_DTYPE.names or ()})
     table = table.replace_schema_metadata({"medsg": json.dumps(head)})
@@ -49,4 +51,20 @@ def load(path: Path, case: Case) -> CaseSurvey:
         head["dropped"],
         head["sources"],
         tuple(head["notes"]),
+        frozenset(head["boxed"]),
+        {
+            view: tuple(n for low, high in runs for n in range(low, high))
+            for view, runs in head["extent"].items()
+        },
     )
+
+
+def _runs(numbers: tuple[int, ...]) -> list[tuple[int, int]]:
+    """Rising numbers as half-open ranges."""
+    out: list[tuple[int, int]] = []
+    for number in numbers:
+        if out and out[-1][1] == number:
+            out[-1] = (out[-1][0], number + 1)
+        else:
+            out.append((number, number + 1))
+    return out

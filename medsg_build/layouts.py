@@ -1,16 +1,20 @@
 """A dataset's folder to cases, by path patterns. No file is opened."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from .config import DatasetRecipe
 from .errors import RecipeError, SourceError
-from .model import Case, MaskFile
+from .model import Case, MarkFile, Marking, MaskFile
 from .workers import Failure
 
-_HOLES = {"case": r"(?P<case>[^/]+?)", "patient": r"(?P<patient>[^/]+?)"}
+_HOLES = {
+    "case": r"(?P<case>[^/]+?)",
+    "patient": r"(?P<patient>[^/]+?)",
+    "frame": r"(?P<frame>\d+)",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +56,8 @@ def paired(recipe: DatasetRecipe, root: Path, least_side: int = 5) -> Found:
     for structure, pattern in masks.items():
         for holes, path in _matches(root, pattern, recipe.name) if pattern else ():
             segmented.setdefault(_key(holes), {})[structure] = path
-    values = {
-        name: (one,) if isinstance(one, int) else tuple(one) for name, one in recipe.labels.items()
-    }
+    marks = dict(_marks(recipe, root))
+    choices = recipe.choices()
     cases, failures, ignored = [], [], {}
     for (case, patient), files in sorted(series.items()):
         name = f"{recipe.name}/{case}"
@@ -65,8 +68,11 @@ def paired(recipe: DatasetRecipe, root: Path, least_side: int = 5) -> Found:
         there = segmented.get((case, patient), {})
         if layout.mask is not None and not there:
             missing.append("mask")
+        marked = marks.get((case, patient)) or marks.get(("", ""))
+        if layout.marks is not None and marked is None:
+            missing.append("marks")
         if missing:
-            told = ", ".join(f"{m} ({images.get(m, layout.mask)})" for m in missing)
+            told = ", ".join(f"{m} ({images.get(m, layout.mask or layout.marks)})" for m in missing)
             failures.append(
                 Failure(name, "SourceError", f"{root}: case {case}: no file for {told}")
             )
@@ -80,15 +86,36 @@ def paired(recipe: DatasetRecipe, root: Path, least_side: int = 5) -> Found:
                 root=root,
                 files=files,
                 masks=tuple(
-                    MaskFile(path, {structure: ()} if structure else values)
+                    MaskFile(path, choices[structure], layout.parts.get(structure or "mask"))
                     for structure, path in sorted(there.items())
                 ),
                 reading=recipe.reading(least_side),
                 licence=entry.licence.name,
                 regions=tuple(recipe.regions),
+                parts={name: layout.parts[name] for name in files if name in layout.parts},
+                marks=marked,
             )
         )
     return Found(tuple(cases), tuple(failures), ignored)
+
+
+def _marks(recipe: DatasetRecipe, root: Path) -> Iterator[tuple[tuple[str, str], MarkFile]]:
+    """The annotation files by case and patient; by two empty words where one serves all cases."""
+    plan, pattern = recipe.marking, recipe.layout.marks
+    if plan is None or pattern is None:
+        return
+    marking = Marking(
+        plan.kind,
+        plan.columns,
+        plan.runs,
+        tuple(plan.classes),
+        root / plan.sizes if plan.sizes else None,
+        plan.sized,
+        tuple(plan.skip),
+    )
+    for holes, path in _matches(root, pattern, recipe.name):
+        key = _key(holes) if "{case}" in pattern or "{patient}" in pattern else ("", "")
+        yield key, MarkFile(path, recipe.choices()[""], marking)
 
 
 def _key(holes: Mapping[str, str]) -> tuple[str, str]:
@@ -108,11 +135,16 @@ def _matches(root: Path, pattern: str, dataset: str) -> list[tuple[dict[str, str
             seen.add(hole)
         else:
             regex += {"**/": "(?:.*/)?", "*": "[^/]*", "?": "[^/]"}.get(part, re.escape(part))
-    found = []
+    found: dict[Path, dict[str, str]] = {}
     for path in sorted(root.glob(glob)):
-        match = re.fullmatch(regex, path.relative_to(root).as_posix())
-        if match and path.is_file():
+        name = path.relative_to(root).as_posix() + ("/" if pattern.endswith("/") else "")
+        match = re.fullmatch(regex, name)
+        if match and (path.is_dir() if pattern.endswith("/") else path.is_file()):
             holes = match.groupdict()
+            if holes.pop("frame", None) is not None:
+                # One path for all frames of a sequence; the format lists them.
+                whole = re.sub(r"\{(case|patient)\}", lambda hole: holes[hole[1]], pattern)  # noqa: B023
+                path = root / whole
             holes.setdefault("case", holes.get("patient", dataset))
-            found.append((holes, path))
-    return found
+            found[path] = holes
+    return [(holes, path) for path, holes in found.items()]

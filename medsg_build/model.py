@@ -118,14 +118,73 @@ class Reading:
     dust: int = 8
     policy: Mapping[str, str] = field(default_factory=dict)
     least_side: int = 5
+    threshold: float | None = None
+    first: int | None = None
+
+
+class Choice(NamedTuple):
+    """Which label values make a structure: any of `among` but none of `never`.
+
+    A value is a number, or a name that the file itself gives (a segment, a colour `#rrggbb`, the
+    class of a mark). An empty `among` means every value but 0. `side` (left or right) keeps one side of the
+    midline: whole components by their centroid, or, with `cut`, the voxels that lie there.
+    """
+
+    among: tuple[int | str, ...] = ()
+    never: tuple[int | str, ...] = ()
+    side: str = ""
+    cut: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class MaskFile:
-    """One mask on disk: `labels` maps a structure to its values; no values mean any but zero."""
+    """One mask on disk and what its structures are made of; `part` as in `Wanted`."""
 
     path: Path
-    labels: Mapping[str, tuple[int, ...]]
+    labels: Mapping[str, Choice]
+    part: int | str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Marking:
+    """How an annotation file (boxes, runs, polygons) is to be read.
+
+    `kind`: coco, yolo, voc, boxes or runs. `columns`: for tables, what a column means -> its
+    header. `runs`: the dialect of run-length masks. `classes`: what the numbers of YOLO mean.
+    `sizes`: a table of the sizes of the pictures that the marks were drawn on, where the pictures
+    on disk are others, and `sized` its columns. `skip`: names that mean that nothing is marked.
+    """
+
+    kind: str
+    columns: Mapping[str, str] = field(default_factory=dict)
+    runs: str = ""
+    classes: tuple[str, ...] = ()
+    sizes: Path | None = None
+    sized: Mapping[str, str] = field(default_factory=dict)
+    skip: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MarkFile:
+    """One annotation file, how it is read, and what its structures are called there."""
+
+    path: Path
+    labels: Mapping[str, Choice]
+    marking: Marking
+
+
+class Mark(NamedTuple):
+    """One object of an annotation file, in pixel edges of the picture: pixel p covers [p, p + 1).
+
+    `name`: its class as the file spells it ('' where it names none). `box`: x0, y0, x1, y1, not
+    rounded. `mask`: (rows, columns) bool, where the file draws the object. `frame`: which frame of
+    a sequence it lies on.
+    """
+
+    name: str
+    box: tuple[float, float, float, float]
+    mask: NDArray[np.bool_] | None = None
+    frame: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +192,9 @@ class Case:
     """One examination as it lies on disk, undecoded.
 
     `name` is unique in a build (`dataset/case`); `patient` is qualified by the dataset's family, so
-    that two datasets that share patients share these words. `files` maps a series to its picture
-    or volume, under `root`; `regions` are body regions the recipe declares to be on view.
+    that two datasets that share patients share these words. `files` maps a series to its picture,
+    volume, folder or pattern of frames, under `root`, and `parts` to which array of it is meant;
+    `regions` are body regions the recipe declares to be on view.
     """
 
     dataset: str
@@ -148,6 +208,8 @@ class Case:
     licence: str
     regions: tuple[str, ...] = ()
     modalities: Mapping[str, str] = field(default_factory=dict)
+    parts: Mapping[str, int | str] = field(default_factory=dict)
+    marks: MarkFile | None = None
 
     def modality_of(self, series: str) -> str:
         """The modality of one series; most cases have only one."""
@@ -155,12 +217,45 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Volume:
-    """Decoded voxels. `data`: (i, j, k) or (i, j, k, 3), any dtype.
+class Grid:
+    """Where the voxels of a file lie, as its header tells.
 
+    `shape`: (i, j, k). `affine`: (4, 4) float64, voxel index -> RAS mm. `flat` marks plain pictures,
+    which have no place in space: i runs to the right, j down, k counts the frames of a sequence.
+    """
+
+    shape: tuple[int, int, int]
+    affine: Floats
+    flat: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Wanted:
+    """What is asked of a file, beside its path.
+
+    `labels`: label values rather than intensities. `part`: which array of a file that holds several
+    (a position from 0, or a name). `only`: the frames of a sequence that are asked for; None for
+    all. For masks: `onto`, the grid of the picture, and `picture`, its path; `first`, the number
+    that the mask of a sequence's first frame carries in its name (None: by the stated default).
+    """
+
+    labels: bool = False
+    part: int | str | None = None
+    only: tuple[int, ...] | None = None
+    onto: Grid | None = None
+    picture: Path | None = None
+    first: int | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Volume:
+    """Decoded voxels. `data`: (i, j, k) or, in colour, (i, j, k, 3); any dtype.
+
+    A label map of overlapping structures is (i, j, k, layers); no value stands in two layers.
     `affine`: (4, 4) float64, voxel index -> RAS mm. `spacing`: mm along i, j, k. `stored`: (4, 4)
-    float64, index in the file -> index in `data`. `flat` marks a 2D picture (k = 1), shown as is.
-    `notes` say what was repaired or chosen while reading, for the provenance.
+    float64, index in the file -> index in `data`. `flat` marks plain pictures, shown as they are.
+    `names`: what the file itself calls its label values. `numbers`: the frames held, where these
+    are not all of a sequence. `notes` say what was repaired or chosen while reading.
     """
 
     data: NDArray[Any]
@@ -169,6 +264,8 @@ class Volume:
     stored: Floats
     flat: bool = False
     notes: tuple[str, ...] = ()
+    names: Mapping[str, int] = field(default_factory=dict)
+    numbers: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -233,9 +330,10 @@ class CaseSurvey:
     """What a case holds, without pixels.
 
     `regions`: (n,) of `REGION_DTYPE`. `frames`: view -> numbers of the slices worth showing (some
-    labelled foreground; where nothing is labelled, some body). `inside`: (structure, component) ->
+    labelled foreground; where nothing is labelled, some body); `extent`: those that there are. `inside`: (structure, component) ->
     a voxel (i, j, k) of canonical RAS order inside it, its centroid where that lies inside.
-    `dropped` counts rejections by reason. `sources`: file -> sha256.
+    `dropped` counts rejections by reason. `sources`: file -> sha256. `boxed`: structures of which
+    the source tells a box but no outline.
     """
 
     case: Case
@@ -246,6 +344,8 @@ class CaseSurvey:
     dropped: Mapping[str, int]
     sources: Mapping[str, str]
     notes: tuple[str, ...] = ()
+    boxed: frozenset[str] = frozenset()
+    extent: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     def region(self, row: NDArray[np.void]) -> Region:
         """One row of `regions` in words."""

@@ -6,7 +6,7 @@ from a pass over every slice.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -57,13 +57,11 @@ def body(image: Pixels) -> Mask:
 
 
 def whole(data: NDArray[Any], what: str) -> NDArray[Any]:
-    """`data` as unsigned label values. `what` names the file.
+    """`data` (i, j, k[, layers]) as unsigned label values. `what` names the file.
 
     Floats within 0.01 of a whole number are rounded (an exporter's noise). Raises `SourceError`
-    for fractions (a probability map), negative or non-finite values, and colour.
+    for fractions (a probability map), negative or non-finite values.
     """
-    if data.ndim != 3:
-        raise SourceError(f"{what}: a label map needs one value a voxel, but this has colour")
     if data.dtype.kind == "f":
         if not np.isfinite(data).all():
             raise SourceError(f"{what}: the label map holds NaN or infinite values")
@@ -71,8 +69,8 @@ def whole(data: NDArray[Any], what: str) -> NDArray[Any]:
         worst = float(np.abs(data - rounded).max(initial=0.0))
         if worst > 0.01:
             raise SourceError(
-                f"{what}: label values are not whole numbers (off by up to {worst:.3g}); "
-                "a probability map must be thresholded first"
+                f"{what}: label values are not whole numbers (off by up to {worst:.3g}); for a "
+                "probability map, give `threshold:` in the dataset's recipe"
             )
         data = rounded
     low, high = (int(data.min()), int(data.max())) if data.size else (0, 0)
@@ -154,16 +152,90 @@ def structure(
     there = [at[v] for v in (values or tuple(at)) if v in at]
     if not there:
         return None
-    block = tuple(
-        slice(min(b[axis].start for b in there), max(b[axis].stop for b in there))
-        for axis in range(3)
-    )
+    block = _hull(there)
     crop = data[block]
     if not values:
         return crop != 0, block
     if len(values) == 1:
         return crop == values[0], block
     return np.isin(crop, [v for v in values if v in at]), block
+
+
+def _hull(blocks: Sequence[Slices]) -> Slices:
+    return tuple(
+        slice(min(b[axis].start for b in blocks), max(b[axis].stop for b in blocks))
+        for axis in range(3)
+    )
+
+
+def united(
+    layers: Sequence[tuple[NDArray[Any], Mapping[int, Slices]]],
+    among: tuple[int, ...],
+    never: tuple[int, ...] = (),
+) -> tuple[Mask, Slices] | None:
+    """The voxels that carry a value of `among` on any layer and none of `never` on any.
+
+    `layers`: label maps (i, j, k) of one grid, each with its `blocks`. An empty `among` means any
+    value but 0. As `structure` otherwise.
+    """
+    kept = [
+        tuple(v for v in (among or tuple(at)) if v in at and v not in never) for _, at in layers
+    ]
+    parts = [
+        found
+        for (data, at), values in zip(layers, kept, strict=True)
+        if values and (found := structure(data, values, at)) is not None
+    ]
+    if not parts:
+        return None
+    mask, block = parts[0]
+    if len(parts) > 1:
+        block = _hull([part[1] for part in parts])
+        mask = np.zeros([b.stop - b.start for b in block], bool)
+        for crop, where in parts:
+            mask[_within(where, block)] |= crop
+    for data, at in layers:
+        if any(v in at for v in never):
+            mask = mask & ~np.isin(data[block], never)
+    return (mask, block) if mask.any() else None
+
+
+def _within(inner: Slices, outer: Slices) -> Slices:
+    """`inner` counted from the corner of `outer`."""
+    return tuple(
+        slice(i.start - o.start, i.stop - o.start) for i, o in zip(inner, outer, strict=True)
+    )
+
+
+ASTRIDE = 0.1
+"""A component with more than this share of its voxels on the other side belongs to neither."""
+
+
+def one_side(
+    component: "Component", middle: float, side: str
+) -> "tuple[Component | None, bool]":
+    """The component where it lies on `side` (left, right) of the midline; and whether it is astride.
+
+    `middle`: the midline along the first canonical axis, in voxel edges; right is beyond it.
+    Returns (None, False) for one of the other side, (None, True) for one that lies on both.
+    """
+    counts = component.mask.sum(axis=(1, 2))
+    centres = np.arange(component.block[0].start, component.block[0].stop) + 0.5
+    right = float(counts[centres > middle].sum() + 0.5 * counts[centres == middle].sum())
+    share = right / component.voxels
+    if ASTRIDE < share < 1 - ASTRIDE:
+        return None, True
+    return (component if (share > 0.5) == (side == "right") else None), False
+
+
+def half(mask: Mask, block: Slices, middle: float, side: str) -> tuple[Mask, Slices] | None:
+    """The voxels of `mask` whose centre lies on `side` of the midline; None where there is none.
+
+    Voxels on the midline itself belong to neither side.
+    """
+    centres = np.arange(block[0].start, block[0].stop) + 0.5
+    kept = mask & (centres > middle if side == "right" else centres < middle)[:, None, None]
+    return (kept, block) if kept.any() else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -16,9 +16,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import UnknownName
-from .model import CaseSurvey, Composed, Draft, Frame, Pixels, Rejected, Volume
+from .model import (
+    CaseSurvey,
+    Composed,
+    Draft,
+    Frame,
+    Grid,
+    Mark,
+    Marking,
+    Pixels,
+    Rejected,
+    Volume,
+    Wanted,
+)
 
-KINDS = ("tasks", "formats", "layouts", "perturbations", "exporters", "parsers")
+KINDS = ("tasks", "formats", "annotations", "layouts", "perturbations", "exporters", "parsers")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +67,30 @@ class Task(Protocol):
 
 
 class Format(Protocol):
-    """A reader; a module with these two."""
+    """A reader of volumes, pictures or sequences; a module with these three.
+
+    It may also have `takes(path)`, whether it reads a folder or a file without a telling suffix,
+    and `files(path)`, the files behind a path. Both raise nothing but `SourceError`.
+    """
 
     suffixes: tuple[str, ...]
 
-    def read(self, path: Path, labels: bool = False) -> Volume:
-        """The decoded file. `labels` asks for label values rather than intensities."""
+    def measure(self, path: Path, wanted: Wanted) -> Grid:
+        """Where the voxels lie, from the header alone; the same grid that `read` gives."""
+        ...
+
+    def read(self, path: Path, wanted: Wanted) -> Volume:
+        """The decoded file."""
+        ...
+
+
+class Annotation(Protocol):
+    """A reader of marked objects; a function."""
+
+    def __call__(
+        self, path: Path, picture: str, size: tuple[int, int], marking: Marking
+    ) -> list[Mark]:
+        """The marks of one picture of `size` (columns, rows), named relative to its dataset."""
         ...
 
 

@@ -5,14 +5,14 @@ pixels multiplies by m / n. Boxes and pictures go through one `Placement`, so th
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .errors import RecipeError, SourceError
-from .model import SIDE, Box, Floats, Pixels, Volume
+from .model import SIDE, Box, Floats, Grid, Pixels, Volume
 
 WINDOWS: Mapping[str, tuple[float, float]] = {
     "soft_tissue": (40, 400),
@@ -51,13 +51,12 @@ def to_ras(volume: Volume, what: str) -> Volume:
     back = inv_ornt_aff(turn, volume.data.shape[:3])
     data: NDArray[Any] = apply_orientation(volume.data, turn)
     spacing = tuple(float(volume.spacing[int(axis)]) for axis in np.argsort(turn[:, 0]))
-    return Volume(
-        data,
-        volume.affine @ back,
-        (spacing[0], spacing[1], spacing[2]),
-        np.linalg.inv(back) @ volume.stored,
-        False,
-        volume.notes,
+    return replace(
+        volume,
+        data=data,
+        affine=volume.affine @ back,
+        spacing=(spacing[0], spacing[1], spacing[2]),
+        stored=np.linalg.inv(back) @ volume.stored,
     )
 
 
@@ -310,47 +309,114 @@ def frame(picture: Pixels, placement: Placement, nearest: bool = False) -> Pixel
     return canvas
 
 
-def agreement(
-    picture: tuple[tuple[int, ...], Floats], mask: tuple[tuple[int, ...], Floats], names: str
-) -> str:
-    """How the grids of a picture and its mask agree: `same`, or `reoriented`.
+def flattened(volume: Volume) -> Volume:
+    """`volume` as plain pictures: i to the right, j down, k frames, whatever its affine says."""
+    i, j, _ = volume.spacing
+    return replace(volume, affine=np.eye(4), spacing=(i, j, 1.0), flat=True)
 
-    Each is (shape, affine) as stored. A tenth of a voxel at the worst corner is float noise.
+
+SHEAR = 0.02
+"""Cosine beyond which two axes of a grid are not at right angles (1.1 degrees)."""
+
+
+def sheared(affine: Floats) -> list[set[int]]:
+    """The pairs of axes of a grid that are not at right angles, as a tilted gantry leaves them."""
+    axes = affine[:3, :3] / np.linalg.norm(affine[:3, :3], axis=0)
+    return [
+        {one, other}
+        for one, other in ((0, 1), (0, 2), (1, 2))
+        if abs(float(axes[:, one] @ axes[:, other])) > SHEAR
+    ]
+
+
+def agreement(picture: Grid, mask: Grid, names: str) -> str:
+    """How the grids of a picture and its mask agree: `same`, `reoriented` or `placed`.
+
+    A tenth of a voxel at the worst corner is float noise. `placed`: after reorienting, the mask's
+    grid is the picture's, moved by whole voxels, so that it covers a part of it (as Slicer crops).
     Raises `SourceError` with both geometries where they are different grids.
     """
-    from nibabel.orientations import aff2axcodes, inv_ornt_aff, io_orientation
-
-    if len({len(picture[0]), len(mask[0])}) == 1 and _apart(picture, mask) <= 0.1:
+    if picture.flat or mask.flat:
+        if picture.shape[:2] == mask.shape[:2] and picture.flat == mask.flat:
+            return "same"
+        told = " against ".join(f"{g.shape[0]}x{g.shape[1]} pixels" for g in (picture, mask))
+        raise SourceError(
+            f"{names}: picture and mask differ in size ({told}); bring the mask to the picture's "
+            "size, or correct the pairing in the recipe"
+        )
+    if _apart(picture, mask) <= 0.1:
         return "same"
+    regular = all(_regular(grid.affine) for grid in (picture, mask))
+    if regular:
+        one, other = canonical_grid(picture), canonical_grid(mask)
+        if _apart(one, other) <= 0.1:
+            return "reoriented"
+        # With the picture's own origin a smaller mask is more likely a copied header than a crop.
+        moved = np.linalg.inv(picture.affine) @ mask.affine[:, 3]
+        if corner_in(one, other) is not None and np.abs(moved[:3]).max() > 0.5:
+            return "placed"
+    from nibabel.orientations import aff2axcodes
 
-    def canonical(grid: tuple[tuple[int, ...], Floats]) -> tuple[tuple[int, ...], Floats]:
-        turn = io_orientation(grid[1])
-        shape = tuple(grid[0][int(axis)] for axis in np.argsort(turn[:, 0]))
-        return shape, grid[1] @ inv_ornt_aff(turn, grid[0])
-
-    regular = all(_regular(grid[1]) for grid in (picture, mask))
-    if regular and _apart(canonical(picture), canonical(mask)) <= 0.1:
-        return "reoriented"
     told = " against ".join(
-        f"{'x'.join(map(str, shape))} voxels of "
-        f"{'x'.join(f'{s:.4g}' for s in np.linalg.norm(affine[:3, :3], axis=0))} mm at "
-        f"({', '.join(f'{v:.4g}' for v in affine[:3, 3])}) "
-        f"{''.join(str(c) for c in aff2axcodes(affine)) if regular else 'unknown'}"
-        for shape, affine in (picture, mask)
+        f"{'x'.join(map(str, grid.shape))} voxels of "
+        f"{'x'.join(f'{s:.4g}' for s in np.linalg.norm(grid.affine[:3, :3], axis=0))} mm at "
+        f"({', '.join(f'{v:.4g}' for v in grid.affine[:3, 3])}) "
+        f"{''.join(str(c) for c in aff2axcodes(grid.affine)) if regular else 'unknown'}"
+        for grid in (picture, mask)
     )
-    how = "of the same shape" if picture[0] == mask[0] else "of another shape"
+    how = "of the same shape" if picture.shape == mask.shape else "of another shape"
     raise SourceError(
         f"{names}: picture and mask lie on different grids, {how} ({told}); "
         "resample the mask onto the picture's grid, or correct the pairing in the recipe"
     )
 
 
-def _apart(one: tuple[tuple[int, ...], Floats], other: tuple[tuple[int, ...], Floats]) -> float:
+def canonical_grid(grid: Grid) -> Grid:
+    """`grid` permuted and flipped to RAS; a flat one as it is."""
+    if grid.flat:
+        return grid
+    from nibabel.orientations import inv_ornt_aff, io_orientation
+
+    turn = io_orientation(grid.affine)
+    i, j, k = (grid.shape[int(axis)] for axis in np.argsort(turn[:, 0]))
+    return Grid((i, j, k), grid.affine @ inv_ornt_aff(turn, grid.shape))
+
+
+def corner_in(outer: Grid, inner: Grid) -> tuple[int, int, int] | None:
+    """The voxel of `outer` at which the first voxel of `inner` lies, both in canonical order.
+
+    None where `inner` is not a part of `outer`, voxel on voxel. A grid that reaches beyond is no
+    part: two equal shapes a voxel apart are a slip in a header, not a crop.
+    """
+    across = np.linalg.inv(outer.affine) @ inner.affine
+    extent = np.array(inner.shape, float)
+    if np.abs((across[:3, :3] - np.eye(3)) * extent).max() > 0.1:
+        return None
+    corner = np.rint(across[:3, 3])
+    if np.abs(across[:3, 3] - corner).max() > 0.1:
+        return None
+    if (corner < 0).any() or (corner + extent > outer.shape).any():
+        return None
+    i, j, k = (int(c) for c in corner)
+    return i, j, k
+
+
+def placed(data: NDArray[Any], inner: Grid, outer: Grid) -> NDArray[Any]:
+    """A label map on `inner`, a part of `outer` (both canonical), on `outer`: 0 around it."""
+    corner = corner_in(outer, inner)
+    if corner is None:
+        raise ValueError("not a part of that grid")
+    out = np.zeros((*outer.shape, *data.shape[3:]), data.dtype)
+    out[tuple(slice(c, c + n) for c, n in zip(corner, inner.shape, strict=True))] = data
+    return out
+
+
+def _apart(one: Grid, other: Grid) -> float:
     """Largest distance of matching corners in voxels; infinite where the shapes differ."""
-    if one[0] != other[0]:
+    if one.shape != other.shape:
         return float("inf")
-    ends = np.array(np.meshgrid(*[(0, n - 1) for n in one[0]], indexing="ij")).reshape(3, -1)
+    ends = np.array(np.meshgrid(*[(0, n - 1) for n in one.shape], indexing="ij")).reshape(3, -1)
     corners = np.vstack([ends, np.ones(ends.shape[1])])
-    gaps = np.linalg.norm(((one[1] - other[1]) @ corners)[:3], axis=0)
-    least = float(np.linalg.norm(one[1][:3, :3], axis=0).min())
+    gaps = np.linalg.norm(((one.affine - other.affine) @ corners)[:3], axis=0)
+    least = float(np.linalg.norm(one.affine[:3, :3], axis=0).min())
     return float(gaps.max() / least) if least > 0 else float("inf")

@@ -53,7 +53,7 @@ DATASET_FAULTS = [
     (DATASET.replace("CT", "C T"), "doc.yaml:2: modality: input should be 'CT'"),
     (DATASET + "window: sotf_tissue\n", "doc.yaml:5: window: unknown window 'sotf_tissue'"),
     (DATASET.replace("{case}.nii", "../{case}.nii"), "must be a relative path inside"),
-    (DATASET.replace("{case}.nii", "{kase}.nii"), "only {case} and {patient}"),
+    (DATASET.replace("{case}.nii", "{kase}.nii"), "only {case}, {patient} and {frame}"),
     (DATASET.replace("Liver: 1", "Liver: 0"), "label values run from 1 to 65535, not 0"),
     (DATASET.replace("labels: {Liver: 1}", ""), "labels: name the structures"),
     (DATASET + "viewz: [axial]\n", "viewz: unknown key; did you mean 'views'"),

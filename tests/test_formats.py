@@ -12,6 +12,7 @@ from PIL import Image
 
 from medsg_build import formats
 from medsg_build.errors import SourceError
+from medsg_build.model import Wanted
 
 DATA = np.arange(24, dtype=np.int16).reshape(2, 3, 4)
 
@@ -39,7 +40,8 @@ def saved(tmp_path):
 def same(path, data=DATA):
     volume = formats.read(path)
     np.testing.assert_array_equal(volume.data, data)
-    shape, affine = formats.measure(path)
+    grid = formats.measure(path)
+    shape, affine = grid.shape, grid.affine
     assert shape == volume.data.shape[:3]
     np.testing.assert_array_equal(affine, volume.affine)
     return volume
@@ -130,7 +132,10 @@ def test_a_damaged_stream_is_never_believed(saved):
 
 
 def test_unknown_and_absent_files(tmp_path):
-    with pytest.raises(SourceError, match=r"a\.xyz: no installed format"):
+    (tmp_path / "a.bnp").write_bytes(b"?")
+    with pytest.raises(SourceError, match=r"a\.bnp: no installed format .* did you mean \.b?[mn]p"):
+        formats.read(tmp_path / "a.bnp")
+    with pytest.raises(SourceError, match=r"a\.xyz: not found"):
         formats.read(tmp_path / "a.xyz")
     with pytest.raises(SourceError, match=r"a\.nii: not found"):
         formats.read(tmp_path / "a.nii")
@@ -213,9 +218,57 @@ def test_scaling_does_not_wrap(saved, kind):
 
 def test_axes_of_length_1_are_dropped_and_others_refused(saved):
     same(saved(nifti(DATA[..., None, None])))
+    same(saved(nifti(DATA[:, :, :, None, None])))
     same(saved(nifti(DATA[:, :, 0])), DATA[:, :, :1])
-    with pytest.raises(SourceError, match="array of 2x3x4x2; one 3D volume"):
-        formats.read(saved(nifti(np.stack([DATA, DATA], axis=3))))
+    five = np.stack([np.stack([DATA, DATA], axis=3)] * 3, axis=4)
+    with pytest.raises(SourceError, match="array of 2x3x4x2x3; one 3D volume, or several"):
+        formats.read(saved(nifti(five)))
+
+
+def test_one_volume_of_several_is_asked_for(saved):
+    path = saved(nifti(np.stack([DATA, DATA + 100], axis=3)))
+    for part, expected in ((0, DATA), (1, DATA + 100)):
+        volume = formats.read(path, Wanted(part=part))
+        np.testing.assert_array_equal(volume.data, expected)
+        assert formats.measure(path, Wanted(part=part)).shape == DATA.shape
+    for function in (formats.read, formats.measure):
+        with pytest.raises(SourceError, match=r"holds 2 volumes .* layout\.parts"):
+            function(path)
+        with pytest.raises(SourceError, match=r"has no part 2; it holds 2, counted from 0"):
+            function(path, Wanted(part=2))
+
+
+@pytest.mark.parametrize("kind", [nib.Nifti1Pair, nib.Nifti2Pair])
+def test_a_pair_of_header_and_voxels(tmp_path, kind):
+    affine = np.diag([2.0, 3, 4, 1])
+    affine[:3, 3] = 5, 6, 7
+    nib.save(kind(DATA, affine), tmp_path / "a.img")
+    for name in ("a.hdr", "a.img"):
+        volume = formats.read(tmp_path / name)
+        np.testing.assert_array_equal(volume.data, DATA)
+        np.testing.assert_allclose(volume.affine, affine)
+        assert formats.files(tmp_path / name) == (tmp_path / "a.hdr", tmp_path / "a.img")
+    (tmp_path / "a.img").unlink()
+    with pytest.raises(SourceError, match=r"a\.hdr: its \.img is missing"):
+        formats.read(tmp_path / "a.hdr")
+
+
+def test_analyze_is_read_as_nibabel_reads_it(tmp_path):
+    nib.save(nib.Spm2AnalyzeImage(DATA, np.diag([-2.0, 3, 4, 1])), tmp_path / "a.img")
+    (tmp_path / "a.mat").unlink()  # SPM's own place for an affine, lost by most who pass files on
+    volume = formats.read(tmp_path / "a.hdr")
+    loaded = nib.load(tmp_path / "a.hdr")
+    np.testing.assert_array_equal(volume.data, np.asarray(loaded.dataobj))
+    np.testing.assert_allclose(volume.affine, loaded.affine)
+    assert "tells no orientation" in volume.notes[0]
+
+
+def test_the_voxels_of_a_pair_must_all_be_there(tmp_path):
+    nib.save(nib.Nifti1Pair(DATA, np.eye(4)), tmp_path / "a.img")
+    raw = (tmp_path / "a.img").read_bytes()
+    (tmp_path / "a.img").write_bytes(raw[:-1])
+    with pytest.raises(SourceError, match=r"a\.img: truncated"):
+        formats.read(tmp_path / "a.hdr")
 
 
 def test_colour(saved):
@@ -272,9 +325,9 @@ def drawn(tmp_path):
 
 def seen(path, labels=False):
     """Rows and columns, as one looks at it."""
-    volume = formats.read(path, labels)
+    volume = formats.read(path, Wanted(labels=labels))
     assert volume.flat
-    assert formats.measure(path)[0] == volume.data.shape[:3]
+    assert formats.measure(path).shape == volume.data.shape[:3]
     return volume.data[:, :, 0].swapaxes(0, 1)
 
 
@@ -317,9 +370,37 @@ def test_two_levels(drawn):
     assert seen(path).tolist() == [[0, 0, 0], [255, 255, 255]]
 
 
-def test_a_mask_in_colour_is_refused(drawn):
-    with pytest.raises(SourceError, match=r"a\.png: a mask in colour"):
-        formats.read(drawn(np.dstack([GREY] * 3)), labels=True)
+def test_a_mask_in_colour_has_a_label_for_each_colour(drawn):
+    colours = np.zeros((2, 3, 3), np.uint8)
+    colours[0, 0], colours[0, 1:], colours[1, 2] = (255, 0, 0), (0, 130, 0), (0, 0, 255)
+    volume = formats.read(drawn(colours), Wanted(labels=True))
+    assert set(volume.names) == {"#ff0000", "#008200", "#0000ff"}  # the first two are equally grey
+    found = volume.data[:, :, 0].T
+    assert (found == volume.names["#ff0000"]).tolist() == [[True, False, False], [False] * 3]
+    assert (found == volume.names["#008200"]).sum() == 2
+    assert min(volume.names.values()) > 255  # no number of a recipe means a colour by chance
+    assert "#ff0000" in volume.notes[0]
+
+
+def test_grey_saved_in_three_channels_stays_grey(drawn):
+    assert seen(drawn(np.dstack([GREY] * 3)), labels=True).tolist() == GREY.tolist()
+
+
+def test_what_is_not_clear_is_labelled(drawn):
+    picture = np.zeros((2, 2, 4), np.uint8)
+    picture[..., 0] = 200
+    picture[0, 0, 3] = 255
+    volume = formats.read(drawn(picture), Wanted(labels=True))
+    assert volume.data[:, :, 0].tolist() == [[1, 0], [0, 0]]
+    assert "transparent" in volume.notes[0]
+
+
+def test_a_smoothed_mask_in_colour_is_refused(drawn):
+    rng = np.random.default_rng(0)
+    with pytest.raises(SourceError, match=r"a\.png: a mask of \d+ colours; .* save it as PNG"):
+        formats.read(
+            drawn(rng.integers(0, 255, (30, 30, 3)).astype(np.uint8)), Wanted(labels=True)
+        )
 
 
 @pytest.mark.parametrize("name", ["a.jpg", "a.tif", "a.png"])
@@ -349,17 +430,25 @@ def test_a_jpeg_mask_is_cut_at_half_or_refused(drawn):
     mask[10:30, 5:33] = 255
     path = drawn(mask, "m.jpg", quality=60)
     np.testing.assert_array_equal(seen(path, labels=True), mask)
-    assert formats.read(path, labels=True).notes == ("lossy mask cut at half grey",)
+    assert formats.read(path, Wanted(labels=True)).notes == (
+        "m.jpg: lossy mask cut at half grey",
+    )
     mask[:10] = 120
     with pytest.raises(SourceError, match=r"several\.jpg: a JPEG mask .* lossy"):
-        formats.read(drawn(mask, "several.jpg"), labels=True)
+        formats.read(drawn(mask, "several.jpg"), Wanted(labels=True))
 
 
-def test_several_pages_are_refused(drawn):
-    pages = [Image.fromarray(GREY)] * 2
-    path = drawn(pages[0], "a.tif", save_all=True, append_images=pages[1:])
-    with pytest.raises(SourceError, match=r"a\.tif: holds 2 pages"):
-        formats.read(path)
+@pytest.mark.parametrize("name", ["a.tif", "a.gif"])
+def test_pages_are_frames(drawn, name):
+    pages = [Image.fromarray(GREY), Image.fromarray(GREY[::-1].copy())]
+    path = drawn(pages[0], name, save_all=True, append_images=pages[1:])
+    volume = formats.read(path)
+    assert formats.measure(path).shape == volume.data.shape[:3] == (3, 2, 2)
+    for wanted in (Wanted(part=1), Wanted(only=(1,))):
+        found = formats.read(path, wanted).data[:, :, 0].swapaxes(0, 1)
+        np.testing.assert_array_equal(found if found.ndim == 2 else found[..., 0], GREY[::-1])
+    with pytest.raises(SourceError, match=f"{name}: has no part 2"):
+        formats.read(path, Wanted(part=2))
 
 
 @pytest.mark.parametrize("name", ["a.png", "a.jpg", "a.tif", "a.bmp"])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import ndimage
 
 from medsg_build import cases, regions, standardise
-from medsg_build.model import VIEWS, Case, MaskFile, Reading
+from medsg_build.model import VIEWS, Case, Choice, MaskFile, Reading
 from tests.toys import write
 
 
@@ -20,7 +20,7 @@ def case_of(
     masks: tuple[MaskFile, ...] = ()
     if labels is not None:
         path = write(folder / "labels.nii.gz", labels, affine)
-        values = {f"S{v}": (int(v),) for v in np.unique(labels) if v}
+        values = {f"S{v}": Choice((int(v),)) for v in np.unique(labels) if v}
         masks = (MaskFile(path, values),)
     return Case(
         dataset="d", name="d/c", patient="d/c", modality="CT", root=folder, files=files,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from nibabel.orientations import axcodes2ornt, inv_ornt_aff, ornt_transform
 
 from medsg_build.errors import RecipeError, SourceError
-from medsg_build.model import Box, Volume
+from medsg_build.model import Box, Grid, Volume
 from medsg_build.regions import bounds
 from medsg_build.standardise import (
     Placement,
@@ -20,7 +20,9 @@ from medsg_build.standardise import (
     frame,
     levels,
     named_window,
+    placed,
     plane_of,
+    sheared,
     to_ras,
     window,
 )
@@ -299,32 +301,55 @@ def test_wide_integers_keep_their_last_digits():
 
 # Do a picture and its mask agree?
 
-GRID = ((4, 5, 6), np.diag([1.0, 2, 3, 1]))
+GRID = Grid((4, 5, 6), np.diag([1.0, 2, 3, 1]))
 
 
 def test_equal_and_nearly_equal_grids_are_the_same():
-    noise = GRID[1] + 1e-5
+    noise = GRID.affine + 1e-5
     noise[3] = 0, 0, 0, 1
-    assert agreement(GRID, GRID, "x") == agreement(GRID, (GRID[0], noise), "x") == "same"
+    assert agreement(GRID, GRID, "x") == agreement(GRID, Grid(GRID.shape, noise), "x") == "same"
 
 
 @pytest.mark.parametrize("codes", CODES[:3] + CODES[-3:])
 def test_a_turned_mask_is_reoriented(codes):
-    data, affine = turned(np.zeros(GRID[0]), GRID[1], codes)
-    found = agreement(GRID, (data.shape, affine), "x")
+    data, affine = turned(np.zeros(GRID.shape), GRID.affine, codes)
+    found = agreement(GRID, Grid(data.shape, affine), "x")
     assert found == ("same" if codes == "RAS" else "reoriented")
 
 
 @pytest.mark.parametrize(
     "other",
     [
-        ((4, 5, 7), GRID[1]),
-        (GRID[0], np.diag([1.0, 2, 2, 1])),
-        (GRID[0], GRID[1] + [[0, 0, 0, 1], [0] * 4, [0] * 4, [0] * 4]),
-        (GRID[0], np.zeros((4, 4))),
+        Grid((4, 5, 7), GRID.affine),
+        Grid(GRID.shape, np.diag([1.0, 2, 2, 1])),
+        Grid(GRID.shape, GRID.affine + [[0, 0, 0, 1], [0] * 4, [0] * 4, [0] * 4]),
+        Grid(GRID.shape, np.zeros((4, 4))),
     ],
     ids=["shape", "spacing", "origin", "singular"],
 )
 def test_different_grids_are_refused_with_both_told(other):
     with pytest.raises(SourceError, match=r"a and b: .*4x5x6 voxels of 1x2x3 mm.* against "):
         agreement(GRID, other, "a and b")
+
+
+def test_a_crop_of_the_picture_is_laid_at_its_place():
+    data = np.arange(24).reshape(2, 3, 4)
+    inner = Grid(data.shape, GRID.affine @ [[1, 0, 0, 1], [0, 1, 0, 2], [0, 0, 1, 0], [0, 0, 0, 1]])
+    assert agreement(GRID, inner, "x") == "placed"
+    whole = placed(data, inner, GRID)
+    np.testing.assert_array_equal(whole[1:3, 2:5, 0:4], data)
+    assert whole.sum() == data.sum()
+
+
+def test_a_smaller_mask_with_the_pictures_own_header_is_refused():
+    with pytest.raises(SourceError, match="of another shape"):
+        agreement(GRID, Grid((2, 5, 6), GRID.affine), "x")
+
+
+def test_a_tilted_gantry_skews_the_planes_that_hold_the_step():
+    tilted = np.diag([1.0, 1, 5, 1])
+    tilted[1, 2] = 5 * np.tan(np.radians(15))
+    assert sheared(tilted) == [{1, 2}]  # only the sagittal view would show it slanted
+    turn = np.eye(4)
+    turn[:3, :3] = [[0.8, -0.6, 0], [0.6, 0.8, 0], [0, 0, 1]]
+    assert sheared(turn @ np.diag([1.0, 2, 3, 1])) == []  # oblique is not sheared

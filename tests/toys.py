@@ -11,6 +11,7 @@ from medsg_build.assemble import compose, frame_orders
 from medsg_build.model import (
     Case,
     CaseSurvey,
+    Choice,
     Composed,
     Draft,
     Frame,
@@ -55,7 +56,7 @@ def write(path: Path, data: np.ndarray, affine: np.ndarray | None = None) -> Pat
 def world(root: Path) -> list[Case]:
     """Two CT cases and an MR case of the abdomen, labelled; a head without labels."""
     labels = MaskFile
-    values = {name: (number,) for number, name in enumerate(ORGANS, 1)}
+    values = {name: Choice((number,)) for number, name in enumerate(ORGANS, 1)}
     out = []
     for dataset, name, modality, seed in (
         ("toy-ct", "a", "CT", 1),

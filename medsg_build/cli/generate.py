@@ -91,6 +91,9 @@ def _tell(release: "Release", as_json: bool) -> None:
         typer.echo(
             f"{task}: {release.made[task]} of {release.asked[task]} samples; lost: {told}", err=True
         )
+    if release.notes:
+        told = release.out / "report" / "notes.jsonl"
+        typer.echo(f"{release.notes} notes on what was repaired or chosen: {told}", err=True)
     if as_json:
         typer.echo(
             json.dumps(

@@ -14,6 +14,7 @@ class Kind(StrEnum):
     datasets = "datasets"
     structures = "structures"
     formats = "formats"
+    annotations = "annotations"
     layouts = "layouts"
     perturbations = "perturbations"
 

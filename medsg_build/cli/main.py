@@ -7,6 +7,7 @@ from typer.core import TyperGroup
 
 from ..errors import MedsgError
 from . import check, explain, generate, listing, score, sheet
+from . import slice as slicing
 
 ABOUT = """Build, check and score benchmarks for grounding in medical image sequences.
 
@@ -39,6 +40,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(generate.generate)
+app.command(name="slice")(slicing.slice_)
 app.command()(check.check)
 app.command()(score.score)
 app.command()(sheet.sheet)

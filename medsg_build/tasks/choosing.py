@@ -28,14 +28,19 @@ class Seen(NamedTuple):
     pixels: int
 
 
-def single(survey: CaseSurvey, options: Options) -> NDArray[np.void]:
+def single(survey: CaseSurvey, options: Options, outlined: bool = False) -> NDArray[np.void]:
     """The rows (m,) of `REGION_DTYPE` that a single-box question can ask for.
 
     One row a structure and slice, its box around all that is labelled there, by the policy of the
     structure: `one` drops slices with a second piece, `union` keeps them, `largest` keeps the
-    largest component alone. Boxes under the least side are dropped. Each drop is tallied.
+    largest component alone. Boxes under the least side are dropped, and, with `outlined`,
+    structures of which only a box is known. Each drop is tallied.
     """
     rows = survey.regions
+    if outlined and survey.boxed:
+        bare = np.array([name in survey.boxed for name in survey.structures])[rows["structure"]]
+        _count(survey, options, "a box without an outline", rows[bare])
+        rows = rows[~bare]
     if not len(rows):
         return rows
     order = np.lexsort((-rows["first"], rows["structure"], rows["number"], rows["view"]))

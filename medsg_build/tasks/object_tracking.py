@@ -16,7 +16,7 @@ from .pointing import pointed
 
 name = "ot"
 options = {
-    "views": ["axial", "coronal", "sagittal"],
+    "views": ["axial", "coronal", "sagittal", "picture"],
     "length": [2, 6],
     "longest_step": 4,
     "most_overlap": 0.8,
