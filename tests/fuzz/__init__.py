@@ -1,0 +1,1 @@
+"""Coverage-guided fuzzing of the readers; run on demand, see `__main__`."""
