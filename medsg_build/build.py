@@ -370,9 +370,7 @@ class _Run:
         )
         write_json(self.store.work / "failures.jsonl", rows, lines=True)
         said = [
-            {"case": case, "note": note}
-            for case in sorted(self.notes)
-            for note in self.notes[case]
+            {"case": case, "note": note} for case in sorted(self.notes) for note in self.notes[case]
         ]
         write_json(self.store.out / "report" / "notes.jsonl", said, lines=True)
         every = [sample for held in samples.values() for sample in held]

@@ -211,9 +211,7 @@ ASTRIDE = 0.1
 """A component with more than this share of its voxels on the other side belongs to neither."""
 
 
-def one_side(
-    component: "Component", middle: float, side: str
-) -> "tuple[Component | None, bool]":
+def one_side(component: "Component", middle: float, side: str) -> "tuple[Component | None, bool]":
     """The component where it lies on `side` (left, right) of the midline; and whether it is astride.
 
     `middle`: the midline along the first canonical axis, in voxel edges; right is beyond it.

@@ -73,7 +73,7 @@ def sliced(
     recipe: config.DatasetRecipe,
     root: Path,
     out: Path,
-    choices: Choices = Choices(),  # noqa: B008  frozen
+    choices: Choices = Choices(),
     workers: str = "serial",
     strict: bool = False,
     progress: Progress = lambda _stage, _done, _total: None,

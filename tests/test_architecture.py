@@ -14,7 +14,7 @@ FLOORS = [
      "questions", "columns"},
     {"fetch", "layouts", "cases", "tasks", "export", "score"},
     {"assemble", "audit", "view"},
-    {"build", "explain", "catalogue"},
+    {"build", "explain", "catalogue", "slices"},
     {"cli"},
 ]  # fmt: skip
 FLOOR = {name: number for number, floor in enumerate(FLOORS) for name in floor}

@@ -398,9 +398,7 @@ def test_what_is_not_clear_is_labelled(drawn):
 def test_a_smoothed_mask_in_colour_is_refused(drawn):
     rng = np.random.default_rng(0)
     with pytest.raises(SourceError, match=r"a\.png: a mask of \d+ colours; .* save it as PNG"):
-        formats.read(
-            drawn(rng.integers(0, 255, (30, 30, 3)).astype(np.uint8)), Wanted(labels=True)
-        )
+        formats.read(drawn(rng.integers(0, 255, (30, 30, 3)).astype(np.uint8)), Wanted(labels=True))
 
 
 @pytest.mark.parametrize("name", ["a.jpg", "a.tif", "a.png"])
@@ -430,9 +428,7 @@ def test_a_jpeg_mask_is_cut_at_half_or_refused(drawn):
     mask[10:30, 5:33] = 255
     path = drawn(mask, "m.jpg", quality=60)
     np.testing.assert_array_equal(seen(path, labels=True), mask)
-    assert formats.read(path, Wanted(labels=True)).notes == (
-        "m.jpg: lossy mask cut at half grey",
-    )
+    assert formats.read(path, Wanted(labels=True)).notes == ("m.jpg: lossy mask cut at half grey",)
     mask[:10] = 120
     with pytest.raises(SourceError, match=r"several\.jpg: a JPEG mask .* lossy"):
         formats.read(drawn(mask, "several.jpg"), Wanted(labels=True))

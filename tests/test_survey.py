@@ -110,7 +110,9 @@ def test_pad_keeps_millimetres(tmp_path):
 
 def test_dust_and_absent_structures_are_counted(tmp_path):
     case = case_of(tmp_path, dust=36, least_side=100)
-    case = replace(case, masks=(replace(case.masks[0], labels={"L": Choice((1, 2)), "None": Choice((9,))}),))
+    case = replace(
+        case, masks=(replace(case.masks[0], labels={"L": Choice((1, 2)), "None": Choice((9,))}),)
+    )
     held = survey(case, tmp_path)
     assert held.structures == ("L",)
     assert held.dropped["dust"] == 1
@@ -336,7 +338,10 @@ def test_a_survey_is_made_anew_when_anything_changed(tmp_path):
         (replace(case, reading=replace(case.reading, display="array")), "stretch"),
         (replace(case, reading=replace(case.reading, views=("axial",))), "stretch"),
         (replace(case, masks=(MaskFile(path, {"Liver": Choice((1,))}),)), "stretch"),
-        (replace(case, masks=(MaskFile(path, {"Nodule": Choice((2,)), "Liver": Choice((1,))}),)), "stretch"),
+        (
+            replace(case, masks=(MaskFile(path, {"Nodule": Choice((2,)), "Liver": Choice((1,))}),)),
+            "stretch",
+        ),
     ]
     for count, (changed, fit) in enumerate(changes, 2):
         held = survey(changed, tmp_path, fit)

@@ -47,9 +47,7 @@ def mask(case: Case, file: MaskFile) -> Volume:
     """
     series, first = next(iter(case.files.items()))
     grid = formats.measure(first, Wanted(part=case.parts.get(series)))
-    wanted = Wanted(
-        labels=True, part=file.part, onto=grid, picture=first, first=case.reading.first
-    )
+    wanted = Wanted(labels=True, part=file.part, onto=grid, picture=first, first=case.reading.first)
     volume = formats.read(file.path, wanted)
     limit = case.reading.threshold
     if limit is not None:

@@ -113,7 +113,9 @@ def _add(
     row = np.zeros(1, REGION_DTYPE)
     row["view"], row["number"] = VIEWS.index("picture"), number
     row["structure"], row["component"] = found.position(name), component
-    for column, value in zip(("x0", "y0", "x1", "y1"), placement.boxes(whole[None])[0], strict=True):
+    for column, value in zip(
+        ("x0", "y0", "x1", "y1"), placement.boxes(whole[None])[0], strict=True
+    ):
         row[column] = value
     row["pixels"] = sum(pixels)
     row["first"] = pixels[int(order[0])]

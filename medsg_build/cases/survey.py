@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from .. import columns, regions, standardise
 from ..errors import SourceError
 from ..identity import digest
-from ..model import REGION_DTYPE, VIEWS, Case, CaseSurvey, Choice, Grid, Volume
+from ..model import REGION_DTYPE, VIEWS, Case, CaseSurvey, Choice, Volume
 from . import opening, sequences
 from .findings import Found
 
@@ -61,7 +61,9 @@ def _surveyed(case: Case, how: str) -> CaseSurvey:
     if grid.flat and (case.marks or grid.shape[2] > 1):
         sequences.survey(case, grid, how, found)
     elif case.marks:
-        raise SourceError(f"{case.name}: boxes and marks are read on plain pictures, not on volumes")
+        raise SourceError(
+            f"{case.name}: boxes and marks are read on plain pictures, not on volumes"
+        )
     elif case.masks:
         _labelled(case, how, found)
     else:

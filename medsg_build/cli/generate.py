@@ -92,8 +92,8 @@ def _tell(release: "Release", as_json: bool) -> None:
             f"{task}: {release.made[task]} of {release.asked[task]} samples; lost: {told}", err=True
         )
     if release.notes:
-        told = release.out / "report" / "notes.jsonl"
-        typer.echo(f"{release.notes} notes on what was repaired or chosen: {told}", err=True)
+        held = release.out / "report" / "notes.jsonl"
+        typer.echo(f"{release.notes} notes on what was repaired or chosen: {held}", err=True)
     if as_json:
         typer.echo(
             json.dumps(

@@ -35,9 +35,7 @@ def slice_(
         list[Plane] | None,
         typer.Option(help="In place of the recipe's views; may be repeated. Volumes only."),
     ] = None,
-    everything: Annotated[
-        bool, typer.Option("--all", help="Slices without labels too.")
-    ] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Slices without labels too.")] = False,
     every: Annotated[int, typer.Option(min=1, help="One of that many slices or frames.")] = 1,
     seconds: Annotated[
         float | None, typer.Option(min=0.001, help="Of videos: frames that far apart in time.")

@@ -7,6 +7,7 @@ from ..errors import RecipeError, UnknownName
 from .documents import DatasetRecipe, Entry, Manifest
 from .loading import load
 
+
 def shipped(kind: str) -> dict[str, Path]:
     """Recipes that come with the package: `kind` is datasets or benchmarks; name -> file."""
     return {path.stem: path for path in sorted((_home("recipes") / kind).glob("*.yaml"))}

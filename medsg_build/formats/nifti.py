@@ -131,7 +131,9 @@ def _chosen(path: Path, shape: tuple[int, ...], part: int | str | None) -> int |
 def _notes(path: Path, header: Any, shape: tuple[int, ...], affine: Floats) -> tuple[str, ...]:
     """What was chosen where the header tells two orientations, or none."""
     if "sform_code" not in header.keys():
-        return (f"{path.name}: an Analyze header tells no orientation; first axis taken to run left",)
+        return (
+            f"{path.name}: an Analyze header tells no orientation; first axis taken to run left",
+        )
     if not header["sform_code"] and not header["qform_code"]:
         return (f"{path.name}: no orientation in the header; its first axis taken to run left",)
     if header["sform_code"] and header["qform_code"]:
@@ -222,6 +224,7 @@ def _unpacked(file: IO[bytes], limit: int) -> bytes:
 
 
 def _header(path: Path, raw: bytes) -> Any:
+    from nibabel.imageglobals import LoggingOutputSuppressor
     from nibabel.nifti1 import Nifti1Header
     from nibabel.nifti2 import Nifti2Header
     from nibabel.spatialimages import HeaderDataError
@@ -241,7 +244,8 @@ def _header(path: Path, raw: bytes) -> Any:
             "check that the download is whole and the suffix right"
         )
     try:
-        header = kind(raw[:size], check=True)
+        with LoggingOutputSuppressor():  # what nibabel logs of broken headers is no user's business
+            header = kind(raw[:size], check=True)
         dtype = header.get_data_dtype()
     except (WrapStructError, HeaderDataError, ValueError, KeyError) as error:
         raise SourceError(f"{path}: broken NIfTI header: {error}") from error

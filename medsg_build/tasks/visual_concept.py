@@ -31,7 +31,9 @@ def propose(surveys: Iterable[CaseSurvey], options: Options) -> Iterator[Draft]:
     values = options.values
     for survey in surveys:
         case = survey.case
-        for view, structure, component, part in objects(survey, single(survey, options, outlined=True)):
+        for view, structure, component, part in objects(
+            survey, single(survey, options, outlined=True)
+        ):
             if view not in values["views"]:
                 continue
             shown = [seen(survey, row) for row in well_shown(part, values["least_section"])]

@@ -152,7 +152,9 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=1200)
     parser.add_argument("--found", type=Path, default=Path("fuzz-found"))
     said = parser.parse_args()
-    work = Path(tempfile.mkdtemp(prefix="fuzz-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
+    work = Path(
+        tempfile.mkdtemp(prefix="fuzz-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None)
+    )
     seeds(said.reader, work / "corpus")
     (said.found / said.reader).mkdir(parents=True, exist_ok=True)
     if said.reader == "frames":
