@@ -126,8 +126,8 @@ class Choice(NamedTuple):
     """Which label values make a structure: any of `among` but none of `never`.
 
     A value is a number, or a name that the file itself gives (a segment, a colour `#rrggbb`, the
-    class of a mark). An empty `among` means every value but 0. `side` (left or right) keeps one side of the
-    midline: whole components by their centroid, or, with `cut`, the voxels that lie there.
+    class of a mark). An empty `among` means every value but 0. `side` (left or right) keeps one
+    side of the midline: whole components by their centroid, or, with `cut`, the voxels there.
     """
 
     among: tuple[int | str, ...] = ()
@@ -220,8 +220,8 @@ class Case:
 class Grid:
     """Where the voxels of a file lie, as its header tells.
 
-    `shape`: (i, j, k). `affine`: (4, 4) float64, voxel index -> RAS mm. `flat` marks plain pictures,
-    which have no place in space: i runs to the right, j down, k counts the frames of a sequence.
+    `shape`: (i, j, k). `affine`: (4, 4) float64, voxel index -> RAS mm. `flat`: plain pictures with
+    no place in space; i runs to the right, j down, k counts the frames of a sequence.
     """
 
     shape: tuple[int, int, int]
@@ -330,8 +330,8 @@ class CaseSurvey:
     """What a case holds, without pixels.
 
     `regions`: (n,) of `REGION_DTYPE`. `frames`: view -> numbers of the slices worth showing (some
-    labelled foreground; where nothing is labelled, some body); `extent`: those that there are. `inside`: (structure, component) ->
-    a voxel (i, j, k) of canonical RAS order inside it, its centroid where that lies inside.
+    labelled foreground; where nothing is labelled, some body); `extent`: all that there are.
+    `inside`: (structure, component) -> a voxel (i, j, k) of canonical RAS order inside it, its centroid where that lies inside.
     `dropped` counts rejections by reason. `sources`: file -> sha256. `boxed`: structures of which
     the source tells a box but no outline.
     """

@@ -212,7 +212,7 @@ ASTRIDE = 0.1
 
 
 def one_side(component: "Component", middle: float, side: str) -> "tuple[Component | None, bool]":
-    """The component where it lies on `side` (left, right) of the midline; and whether it is astride.
+    """The component where it lies on `side` (left, right); and whether it lies astride.
 
     `middle`: the midline along the first canonical axis, in voxel edges; right is beyond it.
     Returns (None, False) for one of the other side, (None, True) for one that lies on both.

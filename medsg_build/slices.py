@@ -1,5 +1,4 @@
-"""Every slice of a dataset as a picture, with a table of boxes: the same machinery as a build, with
-"all" for a plan.
+"""Every slice of a dataset as a picture, with a table of boxes: a build with "all" for a plan.
 
 Cases are independent: each writes its pictures, then one file that says what they show, so that a
 stopped run goes on with the next case. The tables are made of those files at the end.
@@ -81,7 +80,8 @@ def sliced(
     """Slice the dataset that lies under `root` into `out`, or go on with a run that was stopped.
 
     Writes `images/`, `images.parquet`, `boxes.parquet`, the same as CSV, `notes.jsonl` and
-    `failures.jsonl`. Raises `RecipeError` (`out` is taken), `SourceError` (`strict`, or no case could be read).
+    `failures.jsonl`. Raises `RecipeError` (`out` is taken), `SourceError` (`strict`, or no case
+    could be read).
     """
     store = Store(out)
     found = find("layouts", recipe.layout.kind)(recipe, root, choices.least_side)
@@ -201,8 +201,8 @@ def _orders(case: Case, survey: CaseSurvey, choices: Choices) -> list[Order]:
         if choices.seconds and rate is not None:
             step = choices.seconds * rate
         for series in case.files:
-            for number in _thinned(numbers, step, by_time=rate is not None):
-                out.append(Order(FrameRef(case.name, series, view, number)))
+            kept = _thinned(numbers, step, by_time=rate is not None)
+            out += [Order(FrameRef(case.name, series, view, number)) for number in kept]
     return out
 
 

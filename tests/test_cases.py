@@ -184,7 +184,7 @@ class Bench:
             told["layout"]["mask"] = self.pattern(image)
             told["layout"]["parts"] = self.matlab_parts(image)
         if "mask" in told["layout"] or mask:
-            told["labels"] = self.labels(pair)
+            told["labels"] = self.labels()
         path = self.work / "case.yaml"
         path.write_text(yaml.safe_dump(told, allow_unicode=True), "utf-8")
         return config.dataset("case", self.work)
@@ -219,7 +219,7 @@ class Bench:
         mask = next(n for n in names if re.search("mask|seg|label|tumor", n.split(".")[-1], re.I))
         return {"image": next(n for n in names if n != mask), "mask": mask}
 
-    def labels(self, pair: tuple[str, str]) -> dict[str, Any]:
+    def labels(self) -> dict[str, Any]:
         asked = self.asked()
         if self.keys["colours"]:
             table = json.loads((self.folder / self.inputs[self.keys["colours"][0]]).read_text())

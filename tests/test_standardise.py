@@ -322,7 +322,7 @@ def test_a_turned_mask_is_reoriented(codes):
     [
         Grid((4, 5, 7), GRID.affine),
         Grid(GRID.shape, np.diag([1.0, 2, 2, 1])),
-        Grid(GRID.shape, GRID.affine + [[0, 0, 0, 1], [0] * 4, [0] * 4, [0] * 4]),
+        Grid(GRID.shape, np.diag([1.0, 2, 3, 1]) + np.eye(4)[0][:, None] * np.eye(4)[3]),
         Grid(GRID.shape, np.zeros((4, 4))),
     ],
     ids=["shape", "spacing", "origin", "singular"],

@@ -135,10 +135,7 @@ class _Masks:
 
     def on_frame(self, order: Order, placement: standardise.Placement) -> Pixels:
         """(336, 336) uint8, 1 inside the structure; nearest, pixel centres aligned."""
-        if self.case.marks is not None:
-            inside = self._marked(order)
-        else:
-            inside = self._labelled(order)
+        inside = self._marked(order) if self.case.marks else self._labelled(order)
         return standardise.frame(inside.astype(np.uint8), placement, nearest=True)
 
     def _labelled(self, order: Order) -> NDArray[np.bool_]:

@@ -182,7 +182,7 @@ def marks_on(case: Case, number: int, size: tuple[int, int], count: int) -> list
     beyond = [mark.frame for mark in marks if not 0 <= mark.frame < max(count, 1)]
     if beyond and frame == number:
         raise SourceError(
-            f"{case.marks.path}: marks frame {beyond[0]} of {name}, which has {count}, counted from 0"
+            f"{case.marks.path}: marks frame {beyond[0]} of {name}, which has {count}, from 0"
         )
     return [mark for mark in marks if mark.frame == frame]
 

@@ -139,7 +139,7 @@ def _marked(
 ) -> None:
     """Boxes and outlines of an annotation file: on one picture each mark is an object."""
     found.empty_is_told = True
-    columns, rows, count = grid.shape
+    count = grid.shape[2]
     boxed: set[str] = set()
     for number, marks in _marks(case, grid):
         found.called |= {mark.name for mark in marks if mark.name}

@@ -1,4 +1,4 @@
-"""The YAML documents: manifest, dataset recipes, benchmark recipes. pydantic stays in this folder."""
+"""The YAML documents: manifest, recipes of datasets and benchmarks. pydantic stays in here."""
 
 from .documents import (
     Access,

@@ -1,4 +1,4 @@
-"""From a YAML file to a document, and back. A fault is told as `file:line: where: what`, all at once."""
+"""From a YAML file to a document and back; faults as `file:line: where: what`, all at once."""
 
 import difflib
 import hashlib

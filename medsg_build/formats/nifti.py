@@ -130,7 +130,7 @@ def _chosen(path: Path, shape: tuple[int, ...], part: int | str | None) -> int |
 
 def _notes(path: Path, header: Any, shape: tuple[int, ...], affine: Floats) -> tuple[str, ...]:
     """What was chosen where the header tells two orientations, or none."""
-    if "sform_code" not in header.keys():
+    if "sform_code" not in header:
         return (
             f"{path.name}: an Analyze header tells no orientation; first axis taken to run left",
         )
@@ -253,8 +253,8 @@ def _header(path: Path, raw: bytes) -> Any:
         raise SourceError(f"{path}: not a NIfTI file (its magic is {magic!r})")
     if kind is not Spm2AnalyzeHeader and (magic[1:2] == b"i") != pair:
         raise SourceError(
-            f"{path}: the header of {'a single file' if pair else 'a .hdr/.img pair'}, by its magic "
-            f"{magic[:3]!r}; give it the suffix that belongs to it"
+            f"{path}: by its magic {magic[:3]!r} the header of "
+            f"{'a single file' if pair else 'a .hdr/.img pair'}; give it the suffix that belongs to it"
         )
     if dtype.kind not in "uif" and not dtype.fields:
         raise SourceError(f"{path}: holds voxels of type {dtype}; numbers or RGB are expected")

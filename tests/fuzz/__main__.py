@@ -74,10 +74,8 @@ def frames(folder: Path, data: bytes) -> None:
     path = folder / "clip" / "f_0002.png"
     path.write_bytes(data)
     for wanted in (Wanted(), Wanted(labels=True, picture=folder / "clip")):
-        try:
+        with suppress(SourceError):
             formats.read(folder / "clip", wanted)
-        except SourceError:
-            pass
 
 
 def marks(folder: Path, data: bytes) -> None:
@@ -98,10 +96,8 @@ def archive(folder: Path, data: bytes) -> None:
     path = folder / f"case{suffix}"
     path.write_bytes(data[1:])
     with tempfile.TemporaryDirectory(dir=folder) as into:
-        try:
+        with suppress(SourceError):
             archives.unpacked(path, Path(into) / "out", most=2**28)
-        except SourceError:
-            pass
 
 
 def seeds(reader: str, into: Path) -> None:
