@@ -331,7 +331,8 @@ class CaseSurvey:
 
     `regions`: (n,) of `REGION_DTYPE`. `frames`: view -> numbers of the slices worth showing (some
     labelled foreground; where nothing is labelled, some body); `extent`: all that there are.
-    `inside`: (structure, component) -> a voxel (i, j, k) of canonical RAS order inside it, its centroid where that lies inside.
+    `inside`: (structure, component) -> a voxel (i, j, k) of canonical RAS order inside it, its
+    centroid where that lies inside.
     `dropped` counts rejections by reason. `sources`: file -> sha256. `boxed`: structures of which
     the source tells a box but no outline.
     """

@@ -132,7 +132,7 @@ def slice_case(job: SliceJob) -> Path:
     survey = cases.survey_case(cases.SurveyJob(case, choices.fit, job.cache))
     told = job.out / "work" / "cases" / f"{job.slug}.json"
     stamp = digest("sliced", json.dumps(survey.sources, sort_keys=True)).hex()
-    if told.is_file() and json.loads(told.read_text("utf-8"))["stamp"] == stamp:
+    if _done(told, stamp, job.out):
         return told
     notes = list(survey.notes)
     orders = _orders(case, survey, choices)
@@ -180,6 +180,14 @@ def slice_case(job: SliceJob) -> Path:
         },
     )
     return told
+
+
+def _done(told: Path, stamp: str, out: Path) -> bool:
+    """Whether a case was sliced from these very files, and its pictures are all there."""
+    if not told.is_file():
+        return False
+    case = json.loads(told.read_text("utf-8"))
+    return case["stamp"] == stamp and all((out / row["image"]).is_file() for row in case["images"])
 
 
 def _seen_in(case: Case, views: tuple[str, ...]) -> Any:

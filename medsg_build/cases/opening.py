@@ -14,15 +14,28 @@ from .. import formats, regions, standardise
 from ..errors import SourceError
 from ..model import Case, Choice, Grid, Mark, MaskFile, Volume, Wanted
 
+Stamp = tuple[Path, int, int]
+"""A file, its size and time: equal where nothing changed."""
+
 Layers = Sequence[tuple[NDArray[Any], Mapping[int, regions.Slices]]]
 """The label maps of one mask file, (i, j, k) each, with the blocks of their values."""
 
 
 def grid_of(case: Case, series: str = "") -> Grid:
     """The grid of the case's first picture, or of one series, as stored; from its header alone."""
-    name = series or next(iter(case.files))
-    grid = formats.measure(case.files[name], Wanted(part=case.parts.get(name)))
+    grid = _stored_grid(case, series or next(iter(case.files)))
     return replace(grid, affine=np.eye(4), flat=True) if _as_stored(case) else grid
+
+
+def _stored_grid(case: Case, series: str) -> Grid:
+    path = case.files[series]
+    stamp = tuple(_stamp(file) for file in formats.files(path))
+    return _measured(path, case.parts.get(series), stamp)
+
+
+@lru_cache(maxsize=64)  # a series of hundreds of headers is asked for several times a case
+def _measured(path: Path, part: int | str | None, _stamp: tuple[Stamp, ...]) -> Grid:
+    return formats.measure(path, Wanted(part=part))
 
 
 def _as_stored(case: Case) -> bool:
@@ -46,7 +59,7 @@ def mask(case: Case, file: MaskFile) -> Volume:
     Raises `SourceError` where it cannot be trusted, or lies on another grid.
     """
     series, first = next(iter(case.files.items()))
-    grid = formats.measure(first, Wanted(part=case.parts.get(series)))
+    grid = _stored_grid(case, series)
     wanted = Wanted(labels=True, part=file.part, onto=grid, picture=first, first=case.reading.first)
     volume = formats.read(file.path, wanted)
     limit = case.reading.threshold
@@ -220,15 +233,16 @@ def paths_of(case: Case) -> list[Path]:
 
 def stamps(case: Case) -> list[list[Any]]:
     """Path, size and time of every file of a case; changes when one of them does."""
-    out = []
-    for path in paths_of(case):
-        for file in _files(path):
-            try:
-                stat = file.stat()
-            except OSError as error:
-                raise SourceError(f"{file}: cannot be read ({error.strerror})") from error
-            out.append([str(file.resolve()), stat.st_size, stat.st_mtime_ns])
-    return out
+    files = [file for path in paths_of(case) for file in _files(path)]
+    return [[str(file.resolve()), *_stamp(file)[1:]] for file in files]
+
+
+def _stamp(file: Path) -> Stamp:
+    try:
+        stat = file.stat()
+    except OSError as error:
+        raise SourceError(f"{file}: cannot be read ({error.strerror})") from error
+    return file, stat.st_size, stat.st_mtime_ns
 
 
 def _files(path: Path) -> tuple[Path, ...]:
@@ -255,15 +269,14 @@ def file_digest(path: Path) -> str:
 
 def _digest(path: Path) -> str:
     try:
-        stat = path.stat()
-        return _kept_digest(path, stat.st_size, stat.st_mtime_ns)
+        return _kept_digest(_stamp(path))
     except OSError as error:
         raise SourceError(f"{path}: cannot be read ({error.strerror})") from error
 
 
 @lru_cache(maxsize=256)  # one annotation file may serve every case of a dataset
-def _kept_digest(path: Path, _size: int, _time: int) -> str:
-    with path.open("rb") as file:
+def _kept_digest(stamp: Stamp) -> str:
+    with stamp[0].open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

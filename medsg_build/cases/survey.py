@@ -89,10 +89,13 @@ def _surveyed(case: Case, how: str) -> CaseSurvey:
 
 
 def _nothing(case: Case, found: Found) -> str:
-    held = [file.path for file in case.masks] or [case.marks.path] if case.marks else []
-    held = held or [file.path for file in case.masks]
+    held = [file.path for file in case.masks]
+    if case.marks:
+        held.append(case.marks.path)
     told = ", ".join(path.name for path in held)
-    hint = f"; the file names {', '.join(sorted(found.called)[:12])}" if found.called else ""
+    # What a file calls its structures goes to a terminal: as plain text and not too long.
+    called = [ascii(name)[1:-1][:40] for name in sorted(found.called)[:12]]
+    hint = f"; the file itself has the names {', '.join(called)}" if called else ""
     return (
         f"{case.name}: no labelled object is left in {told} (empty masks, or values that the "
         f"recipe's labels do not name){hint}; correct labels:, or add the case to ignore:"

@@ -5,7 +5,9 @@ from pathlib import Path
 
 from ..config import DatasetRecipe
 from ..errors import RecipeError, SourceError
+from ..identity import digest
 from ..store import cache_folder
+from . import archives
 
 
 def folder_of(recipe: DatasetRecipe, given: Mapping[str, Path]) -> Path:
@@ -16,6 +18,8 @@ def folder_of(recipe: DatasetRecipe, given: Mapping[str, Path]) -> Path:
     name = recipe.name
     if name in given:
         folder = given[name]
+        if archives.is_archive(folder) and folder.is_file():
+            return _unpacked(name, folder)
         if not folder.is_dir():
             raise SourceError(f"{folder}: given with --source for {name!r}, but no such folder")
         return folder
@@ -33,6 +37,13 @@ def folder_of(recipe: DatasetRecipe, given: Mapping[str, Path]) -> Path:
         f"dataset {name!r} is not on this machine (looked in {folder}).{obtain} "
         f"or give --source {name}=FOLDER"
     )
+
+
+def _unpacked(name: str, archive: Path) -> Path:
+    """An archive's files, unpacked once into the cache; patterns count from the archive's root."""
+    stat = archive.stat()
+    stamp = digest("archive", str(archive.resolve()), stat.st_size, stat.st_mtime_ns).hex()[:16]
+    return archives.unpacked(archive, cache_folder() / "unpacked" / f"{name}-{stamp}")
 
 
 def given_folders(words: list[str], names: list[str]) -> dict[str, Path]:

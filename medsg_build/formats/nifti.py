@@ -254,7 +254,7 @@ def _header(path: Path, raw: bytes) -> Any:
     if kind is not Spm2AnalyzeHeader and (magic[1:2] == b"i") != pair:
         raise SourceError(
             f"{path}: by its magic {magic[:3]!r} the header of "
-            f"{'a single file' if pair else 'a .hdr/.img pair'}; give it the suffix that belongs to it"
+            f"{'a single file' if pair else 'a .hdr/.img pair'}; give it that kind's suffix"
         )
     if dtype.kind not in "uif" and not dtype.fields:
         raise SourceError(f"{path}: holds voxels of type {dtype}; numbers or RGB are expected")

@@ -95,9 +95,8 @@ def archive(folder: Path, data: bytes) -> None:
     suffix = (".zip", ".tar", ".tar.gz", ".tar.xz", ".tar.bz2")[data[0] % 5] if data else ".zip"
     path = folder / f"case{suffix}"
     path.write_bytes(data[1:])
-    with tempfile.TemporaryDirectory(dir=folder) as into:
-        with suppress(SourceError):
-            archives.unpacked(path, Path(into) / "out", most=2**28)
+    with tempfile.TemporaryDirectory(dir=folder) as into, suppress(SourceError):
+        archives.unpacked(path, Path(into) / "out", most=2**28)
 
 
 def seeds(reader: str, into: Path) -> None:
