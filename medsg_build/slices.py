@@ -163,12 +163,8 @@ def slice_case(job: SliceJob) -> Path:
         for step in frame.steps:
             notes += step.get("notes", ())
     images.sort(key=lambda row: (row["series"], row["view"], row["number"]))
-    small = Counter(_small(survey, choices.least_side))
-    masks = ", ".join(file.path.name for file in case.masks) or case.name
-    notes += [
-        f"{masks}: {count} boxes of {name} dropped, a side under {choices.least_side} pixels"
-        for name, count in small.items()
-    ]
+    shown = {(order.ref.view, order.ref.number) for order in orders}
+    notes += _too_small(case, survey, choices.least_side, shown)
     write_json(
         told,
         {
@@ -247,11 +243,21 @@ def _boxes(survey: CaseSurvey, least: int) -> dict[tuple[str, int], list[dict[st
     return out
 
 
-def _small(survey: CaseSurvey, least: int) -> Iterator[str]:
+def _too_small(
+    case: Case, survey: CaseSurvey, least: int, shown: set[tuple[str, int]]
+) -> list[str]:
+    """What is said of the boxes left out: where from, how many, of what."""
+    small: Counter[str] = Counter()
     for row in survey.regions:
         region = survey.region(row)
-        if min(region.box.width, region.box.height) < least:
-            yield region.structure
+        if (region.view, region.number) in shown:
+            small[region.structure] += min(region.box.width, region.box.height) < least
+    told = ", ".join(f"{name} {count}" for name, count in small.most_common(8) if count)
+    count = small.total()
+    masks = ", ".join(file.path.name for file in case.masks[:3]) or case.name
+    return (
+        [f"{masks}: {count} boxes dropped, a side under {least} pixels ({told})"] if count else []
+    )
 
 
 def _slugs(names: Iterable[str]) -> dict[str, str]:

@@ -79,11 +79,13 @@ def _tell(release: "Release", as_json: bool) -> None:
     """Failures and shortages on standard error, the result on standard output."""
     import json
 
+    from .saying import say
+
     for failure in release.failures:
         kind = (
             "" if failure.expected else f" [{failure.kind}; a fault of medsg-build, please report]"
         )
-        typer.echo(f"skipped {failure.item}: {failure.message}{kind}", err=True)
+        say(f"skipped {failure.item}: {failure.message}{kind}")
     for task, reasons in release.short.items():
         told = ", ".join(
             f"{reason} ({count})" if count else reason for reason, count in reasons.items()

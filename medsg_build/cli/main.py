@@ -8,6 +8,7 @@ from typer.core import TyperGroup
 from ..errors import MedsgError
 from . import check, explain, generate, listing, score, sheet
 from . import slice as slicing
+from .saying import say
 
 ABOUT = """Build, check and score benchmarks for grounding in medical image sequences.
 
@@ -24,7 +25,7 @@ class Commands(TyperGroup):
             return super().invoke(ctx)
         except MedsgError as error:
             for line in str(error).splitlines():
-                typer.echo(f"error: {line}", err=True)
+                say(f"error: {line}")
             raise typer.Exit(error.exit_code) from None
         except KeyboardInterrupt:
             typer.echo("stopped; run the same command again to go on", err=True)

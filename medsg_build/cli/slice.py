@@ -72,6 +72,7 @@ def slice_(
     from ..fetch import folder_of
     from ..slices import Choices, described, sliced
     from .bars import bars
+    from .saying import say
 
     recipe = described(dataset)
     root = folder_of(recipe, {recipe.name: source} if source else {})
@@ -81,12 +82,12 @@ def slice_(
     with bars() as progress:
         made = sliced(recipe, root, out, choices, workers, strict, progress)
     for failure in made.failures:
-        typer.echo(f"skipped {failure.item}: {failure.message}", err=True)
+        say(f"skipped {failure.item}: {failure.message}")
     told = [f"{case}: {note}" for case, notes in made.notes.items() for note in notes]
     for line in told[:20]:
-        typer.echo(f"note {line}", err=True)
+        say(f"note {line}")
     if len(told) > 20:
-        typer.echo(f"note: {len(told) - 20} more in {out / 'notes.jsonl'}", err=True)
+        say(f"note: {len(told) - 20} more in {out / 'notes.jsonl'}")
     if as_json:
         typer.echo(
             json.dumps(
