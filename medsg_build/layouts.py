@@ -43,19 +43,23 @@ def paired(recipe: DatasetRecipe, root: Path, least_side: int = 5) -> Found:
     family = entry.family or recipe.name
     images = layout.image if isinstance(layout.image, dict) else {"image": layout.image}
     masks = layout.mask if isinstance(layout.mask, dict) else {"": layout.mask or ""}
+    segmented: dict[tuple[str, str], dict[str, Path]] = {}
+    taken: set[Path] = set()
+    for structure, pattern in masks.items():
+        for holes, path in _matches(root, pattern, recipe.name) if pattern else ():
+            segmented.setdefault(_key(holes), {})[structure] = path
+            taken.add(path)
     series: dict[tuple[str, str], dict[str, Path]] = {}
     for name, pattern in images.items():
         for holes, path in _matches(root, pattern, recipe.name):
-            series.setdefault(_key(holes), {})[name] = path
+            # `{case}.png` also fits `a_mask.png`; one file for both holds both (a .mat).
+            if path not in taken or pattern in masks.values():
+                series.setdefault(_key(holes), {})[name] = path
     if not series:
         raise SourceError(
             f"{root}: no file matches layout.image of dataset {recipe.name!r} "
             f"({', '.join(images.values())}); check the folder, or the pattern in its recipe"
         )
-    segmented: dict[tuple[str, str], dict[str, Path]] = {}
-    for structure, pattern in masks.items():
-        for holes, path in _matches(root, pattern, recipe.name) if pattern else ():
-            segmented.setdefault(_key(holes), {})[structure] = path
     marks = dict(_marks(recipe, root))
     choices = recipe.choices()
     cases, failures, ignored = [], [], {}

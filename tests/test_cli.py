@@ -183,7 +183,6 @@ def mine(tmp_path: Path) -> Path:
         "name: mine\nmodality: CT\nregions: [abdomen]\n"
         'layout: {image: "{case}.nii.gz", mask: "{case}_seg.nii.gz"}\n'
         "labels: {Liver: 1, Spleen: 2, LeftKidney: 3}\n"
-        "ignore: {a_seg: a mask, b_seg: a mask, c_seg: a mask}\n"
         "entry: {title: Mine, licence: {name: CC0, redistribution: 'yes'}, citation: me}\n"
     )
     (tmp_path / "bench.yaml").write_text(
