@@ -385,3 +385,75 @@ def test_a_picture_and_a_volume_cannot_be_a_pair(tmp_path):
     )
     with pytest.raises(SourceError, match="a plain picture and a volume"):
         survey(case, tmp_path)
+
+
+# What belongs together, and what does not
+
+
+def cropped(case, tmp_path, low=(2, 4, 1), high=(28, 24, 21), codes="LPS"):
+    """The case with a mask that covers a part of the picture's grid, stored in another order."""
+    _, labels = phantom()
+    affine = AFFINE.copy()
+    affine[:3, 3] += AFFINE[:3, :3] @ low
+    part = labels[tuple(slice(a, b) for a, b in zip(low, high, strict=True))]
+    path = save(tmp_path / "crop.nii.gz", part, codes, affine)
+    return replace(case, masks=(replace(case.masks[0], path=path),))
+
+
+def test_a_cropped_mask_is_laid_at_its_place_and_said(tmp_path):
+    case = case_of(tmp_path)
+    whole, part = survey(case, tmp_path), survey(cropped(case, tmp_path), tmp_path)
+    rows = whole.regions[whole.regions["structure"] == 0]
+    np.testing.assert_array_equal(part.regions, rows)  # the nodule lies beyond the crop
+    assert part.notes == ("crop.nii.gz: laid at its place in the picture's grid",)
+    ref = FrameRef(case.name, "image", "axial", 9)
+    frame = cases.frame_of(cropped(case, tmp_path), ref, "stretch", "Liver")
+    np.testing.assert_array_equal(frame.mask, cases.frame_of(case, ref, "stretch", "Liver").mask)
+
+
+def test_a_turned_mask_is_turned_back_and_said(tmp_path):
+    held = survey(case_of(tmp_path, mask_codes="LPS"), tmp_path)
+    assert held.notes == ("a_seg.nii.gz: reoriented onto the picture's grid",)
+
+
+def test_a_tilted_gantry_leaves_the_views_that_stay_true(tmp_path):
+    tilted = AFFINE.copy()
+    tilted[1, 2] = 2 * np.tan(np.radians(15))
+    held = survey(case_of(tmp_path, affine=tilted), tmp_path)
+    assert {held.region(row).view for row in held.regions} == {"axial", "coronal"}
+    assert "not at right angles" in held.notes[0]
+    with pytest.raises(SourceError, match="none of the recipe's views shows true shapes"):
+        survey(case_of(tmp_path / "s", affine=tilted, views=("sagittal",)), tmp_path)
+
+
+def test_volumes_can_be_shown_as_they_are_stored(tmp_path):
+    case = case_of(tmp_path, codes="PIR", views=("picture",))
+    held = survey(case, tmp_path)
+    assert {held.region(row).view for row in held.regions} == {"picture"}
+    stored = np.asarray(nib.load(case.files["image"]).dataobj)
+    number = int(held.regions["number"][0])
+    frame = cases.frame_of(case, FrameRef(case.name, "image", "picture", number), "stretch")
+    grey = np.clip(np.rint(stored[:, :, number].T * 255 / 240), 0, 255)
+    assert frame.image[168, 168] == pytest.approx(
+        grey[grey.shape[0] // 2, grey.shape[1] // 2], abs=9
+    )
+    np.testing.assert_allclose(
+        frame.matrix @ [0, 0, number, 1],
+        [168 / stored.shape[0], 168 / stored.shape[1], 0, 1],
+    )
+
+
+def test_a_plain_mask_on_a_single_slice(tmp_path):
+    picture = np.zeros((28, 24, 1), np.int16)
+    path = save(tmp_path / "one.nii.gz", picture, "RAS", AFFINE)
+    mask = np.zeros((24, 28), np.uint8)
+    mask[3:9, 5:20] = 1  # rows and columns as stored: j and i
+    Image.fromarray(mask).save(tmp_path / "m.png")
+    case = case_of(tmp_path, views=("axial",))
+    case = replace(
+        case, files={"image": path}, masks=(MaskFile(tmp_path / "m.png", {"A": Choice()}),)
+    )
+    held = survey(case, tmp_path)
+    # i runs to the right: columns 28 - 20 to 28 - 5; j forward: rows 24 - 9 to 24 - 3.
+    assert found(held, "axial", 0) == {("A", 1): Box(96, 210, 276, 294)}
+    assert "pixel by pixel" in held.notes[0]
