@@ -6,8 +6,8 @@ Conventions (design, section 4), stated once:
   right, y down. Pixel p covers [p, p + 1).
 * A **box** is half-open, in whole pixels of a frame; the release writes the last pixel included.
 * A **matrix** is (4, 4) float64 and maps a source voxel index (centre of a voxel at whole numbers,
-  in the order the file stores them) to (x, y, slices away from the frame, 1). The floor of x and y
-  is the pixel that shows the voxel's centre.
+  in the order the file stores them; slices of DICOM count along their normal) to (x, y, slices
+  away from the frame, 1). The floor of x and y is the pixel that shows the voxel's centre.
 """
 
 from collections.abc import Mapping

@@ -225,7 +225,9 @@ def window(picture: NDArray[Any], ends: tuple[float, float] | None) -> Pixels:
     np.nan_to_num(scaled, copy=False, nan=low, posinf=high, neginf=low)
     np.clip(scaled, low, high, out=scaled)
     np.subtract(scaled, low, out=scaled)
-    np.multiply(scaled, 255.0 / (high - low), out=scaled)
+    # In this order whole numbers stay exact, so a grey does not depend on the type it came in.
+    np.multiply(scaled, 255.0, out=scaled)
+    np.divide(scaled, high - low, out=scaled)
     np.rint(scaled, out=scaled)
     return np.asarray(scaled.astype(np.uint8))
 
