@@ -221,12 +221,14 @@ class Grid:
     """Where the voxels of a file lie, as its header tells.
 
     `shape`: (i, j, k). `affine`: (4, 4) float64, voxel index -> RAS mm. `flat`: plain pictures with
-    no place in space; i runs to the right, j down, k counts the frames of a sequence.
+    no place in space; i runs to the right, j down, k counts the frames of a sequence, and `pixel`
+    is their size along i and j in any unit, where the file tells it.
     """
 
     shape: tuple[int, int, int]
     affine: Floats
     flat: bool = False
+    pixel: tuple[float, float] = (1.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -16,6 +16,7 @@ from medsg_build.cases import SurveyJob, frame_of, survey_case
 from medsg_build.errors import RecipeError, SourceError
 from medsg_build.model import FrameRef
 from medsg_build.slices import Choices, sliced
+from tests import dicom_files
 
 VIDEO = Path(__file__).parents[2] / "shared" / "cases" / "video"
 ENTRY = {"title": "Mine", "licence": {"name": "CC0", "redistribution": "yes"}, "citation": "me"}
@@ -265,3 +266,42 @@ def test_faults_of_a_recipe_are_told(tmp_path, layout, more, told):
         recipe(tmp_path, layout, **more)
     assert told in str(fault.value)
     assert "clips.yaml:" in str(fault.value)
+
+
+# Pixels that are not square
+
+
+@pytest.mark.parametrize("marked", ["mask", "masks of a cine", "box"])
+def test_what_lies_on_oblong_pixels_is_fitted_as_the_picture_is(tmp_path, marked):
+    """Rows are 2 mm apart, columns 1 mm: under `pad` the picture is 120 mm wide, 160 mm high."""
+    grey = np.full((80, 120), 300, np.uint16)
+    grey[10:30, 20:50] = 3900
+    frames = 3 if marked == "masks of a cine" else 1
+    ds = dicom_files.made(dicom_files.ULTRASOUND, "US", PixelSpacing=[2, 1])
+    dicom_files.put_pixels(ds, np.stack([grey] * frames) if frames > 1 else grey)
+    data = tmp_path / "data"
+    dicom_files.save(ds, data / "a.dcm")
+    layout: dict = {"image": "{case}.dcm", "mask": {"Cyst": "{case}.png"}}
+    more: dict = {}
+    mask = Image.fromarray((grey > 1000).astype(np.uint8))
+    if marked == "mask":
+        mask.save(data / "a.png")
+    elif marked == "box":
+        (data / "b.csv").write_text("image,label,x1,y1,x2,y2\na.dcm,cyst,20,10,50,30\n")
+        layout = {"image": "{case}.dcm", "marks": "b.csv"}
+        more = {"labels": {"Cyst": "cyst"}, "marking": {"kind": "boxes"}}
+    else:
+        layout["mask"] = {"Cyst": "m/{case}/"}
+        for n in range(frames):
+            (data / "m" / "a").mkdir(parents=True, exist_ok=True)
+            mask.save(data / "m" / "a" / f"{n + 1}.png")
+    sliced(recipe(tmp_path, layout, **more), data, tmp_path / "o")
+    # 336 pixels are 160 mm high, 252 are 120 mm wide with 42 on either side.
+    expected = (42 + 42, 42, 42 + 105, 126)
+    assert all(held == [expected] for held in boxes(tmp_path / "o").values())
+    assert len(boxes(tmp_path / "o")) == frames
+    with Image.open(next((tmp_path / "o" / "images").rglob("*.png"))) as picture:
+        bright = np.array(picture.convert("L")) > 200
+    rows, columns = np.nonzero(bright)
+    found = (columns.min(), rows.min(), columns.max() + 1, rows.max() + 1)
+    assert np.abs(np.subtract(found, expected)).max() <= 1

@@ -24,7 +24,10 @@ Layers = Sequence[tuple[NDArray[Any], Mapping[int, regions.Slices]]]
 def grid_of(case: Case, series: str = "") -> Grid:
     """The grid of the case's first picture, or of one series, as stored; from its header alone."""
     grid = _stored_grid(case, series or next(iter(case.files)))
-    return replace(grid, affine=np.eye(4), flat=True) if _as_stored(case) else grid
+    if not _as_stored(case) or grid.flat:
+        return grid
+    across, down, _ = (float(mm) for mm in np.linalg.norm(grid.affine[:3, :3], axis=0))
+    return Grid(grid.shape, np.eye(4), True, (across, down))
 
 
 def _stored_grid(case: Case, series: str) -> Grid:
@@ -90,7 +93,8 @@ def _on_grid(case: Case, path: Path, volume: Volume, labels: bool) -> Volume:
     agreed = standardise.agreement(grid, held, names)
     if volume.flat:
         _same_frames(grid, volume, names)
-        return volume
+        # A mask of plain pixels lies on pixels that need not be square.
+        return replace(volume, spacing=(*grid.pixel, 1.0))
     if agreed == "placed" and not labels:
         raise SourceError(f"{names}: the second covers only a part of the first; crop both alike")
     if agreed == "same":
@@ -296,15 +300,6 @@ def remarks(case: Case, series: str) -> tuple[str, ...]:
     if not hasattr(reader, "remarks"):
         return ()
     return tuple(reader.remarks(path, Wanted(part=case.parts.get(series))))
-
-
-def pixel_size(case: Case) -> tuple[float, float]:
-    """Millimetres, or any unit, along columns and rows of a flat case's pictures."""
-    series, path = next(iter(case.files.items()))
-    if hasattr(formats.reader_of(path), "sequence") and not _as_stored(case):
-        return 1.0, 1.0
-    across, down, _ = picture(case, series, (0,)).spacing
-    return across, down
 
 
 def rate_of(case: Case) -> float | None:

@@ -19,7 +19,7 @@ from .findings import Found
 def survey(case: Case, grid: Grid, how: str, found: Found) -> None:
     """Fill `found` with the labelled frames of a flat case."""
     shape = (*grid.shape[:2], 1)
-    plane = standardise.plane_of("picture", shape, (*opening.pixel_size(case), 1.0), "array")
+    plane = standardise.plane_of("picture", shape, (*grid.pixel, 1.0), "array")
     placement = standardise.fit(plane, how)
     readable = _readable(case, grid, found)
     found.extent["picture"] = tuple(int(n) for n in np.flatnonzero(readable))

@@ -18,7 +18,7 @@ from ..model import REGION_DTYPE, VIEWS, Case, CaseSurvey, Choice, Volume
 from . import opening, sequences
 from .findings import Found
 
-SURVEY_VERSION = 3
+SURVEY_VERSION = 4
 """Raise when a survey would come out differently: cached ones are then made anew."""
 
 SHOWN = 0.1

@@ -60,7 +60,7 @@ def measure(path: Path, wanted: Wanted) -> Grid:
     first = heads[0]
     if not _placed(path, heads):
         count = 1 if part is not None else first.frames
-        return Grid((first.columns, first.rows, count), np.eye(4), True)
+        return Grid((first.columns, first.rows, count), np.eye(4), True, first.pixel)
     stack = stacked(path, heads, part)
     return Grid((first.columns, first.rows, len(stack.shots)), stack.affine)
 

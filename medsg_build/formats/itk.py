@@ -58,8 +58,9 @@ def measure(path: Path, wanted: Wanted) -> Grid:
     """Shape and place of the voxels, from the header alone. Raises `SourceError`."""
     header = _header(path)
     layout = _layout(path, header, wanted)
-    affine, _ = _place(path, header)
-    return Grid(layout.shape, affine, layout.flat)
+    affine, spacing = _place(path, header)
+    pixel = (spacing[0], spacing[1]) if layout.flat else (1.0, 1.0)
+    return Grid(layout.shape, affine, layout.flat, pixel)
 
 
 def read(path: Path, wanted: Wanted) -> Volume:
