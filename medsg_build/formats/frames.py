@@ -131,12 +131,14 @@ def _stacked(path: Path, layers: list[NDArray[Any]], wanted: Wanted) -> NDArray[
         told = " and ".join(sorted(str(kind) for kind in kinds))
         raise SourceError(f"{path}: frames of several depths ({told}); convert them to one")
     colour = any(layer.ndim == 3 for layer in layers)
-    shape = (*layers[0].shape[:2], len(layers), *((3,) if colour else ()))
-    data = np.empty(shape, np.result_type(*kinds))
+    across, down = layers[0].shape[:2]
+    # Frame by frame and row by row, as decoded; seen as (x, y, frames[, 3]).
+    data = np.empty((len(layers), down, across, *((3,) if colour else ())), np.result_type(*kinds))
     for at in range(len(layers)):
         layer, layers[at] = layers[at], np.empty(0)
-        data[:, :, at] = layer[:, :, None] if colour and layer.ndim == 2 else layer
-    return data
+        rows = layer.swapaxes(0, 1)
+        data[at] = rows[:, :, None] if colour and layer.ndim == 2 else rows
+    return data.transpose(2, 1, 0, *range(3, data.ndim))
 
 
 def _frames(

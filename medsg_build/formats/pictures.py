@@ -65,8 +65,10 @@ def read(path: Path, wanted: Wanted) -> Volume:
         held = [data if data.ndim == 3 else np.dstack([data] * 3) for data in held]
     if len(held) > 1 and names:
         raise SourceError(f"{path}: a mask of several pages in colour; save label values instead")
+    # (frames, rows, columns[, 3]) as decoded, seen as (x, y, frames[, 3]).
+    whole = held[0][None] if len(held) == 1 else np.stack(held)
     return Volume(
-        np.stack([data.swapaxes(0, 1) for data in held], axis=2),
+        whole.transpose(2, 1, 0, *range(3, whole.ndim)),
         np.eye(4),
         (1.0, 1.0, 1.0),
         np.eye(4),
