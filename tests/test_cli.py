@@ -18,7 +18,7 @@ from medsg_build.cli import app
 from tests import toys
 
 README = (Path(__file__).parents[1] / "README.md").read_text()
-COMMANDS = ["generate", "check", "score", "sheet", "explain", "list"]
+COMMANDS = ["generate", "slice", "check", "score", "sheet", "explain", "list"]
 
 
 def run(*words: object) -> tuple[int, str, str]:

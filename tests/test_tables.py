@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from medsg_build.errors import SourceError
-from medsg_build.formats import headers
+from medsg_build.formats import table_headers as headers
 from medsg_build.formats.tables import DIALECTS, boxes, runs
 from medsg_build.model import Marking
 

@@ -6,7 +6,7 @@ edges of the picture on disk. An empty list means that the table says nothing is
 without a row is a `SourceError`, and so is every row that cannot be trusted, when its picture is
 asked for.
 
-Which column means what is told in `headers`.
+Which column means what is told in `table_headers`.
 """
 
 import re
@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from ..errors import SourceError
 from ..model import Mark, Marking
-from .headers import BOXES, Table, loaded
 from .marks import Mask, Size, bounded, drawn_on, fitted, laid, parsed, tight
+from .table_headers import BOXES, Table, loaded
 
 DIALECTS = {
     "columns-absolute": (True, 1, False),
