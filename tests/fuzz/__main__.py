@@ -1,7 +1,7 @@
 """Coverage-guided fuzzing of one reader: `python -m tests.fuzz nifti --seconds 1200`.
 
 atheris (libFuzzer) mutates small valid files; whatever the bytes, a reader may answer with a volume
-or a `SourceError` and nothing else, within 60 s and 4 GiB. What breaks that is left in the folder
+or a `SourceError` and nothing else, within 60 s. What breaks that is left in the folder
 of `--found`. Needs `pip install atheris`.
 """
 
@@ -171,7 +171,7 @@ def main() -> None:
 
     atheris.Setup(
         [sys.argv[0], str(work / "corpus"), f"-max_total_time={said.seconds}", "-timeout=60",
-         "-rss_limit_mb=4096", "-max_len=65536", f"-artifact_prefix={said.found / said.reader}/",
+         "-rss_limit_mb=12000", "-max_len=65536", f"-artifact_prefix={said.found / said.reader}/",
          "-print_final_stats=1"],
         target,
     )  # fmt: skip
