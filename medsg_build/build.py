@@ -253,9 +253,11 @@ class _Run:
         """First opening: what each case holds. Raises `SourceError` where none could be read."""
         jobs = [cases.SurveyJob(case, self.plan.recipe.fit, cache_folder()) for case in found]
         good, held = [], {}
+        shown: dict[str, set[str]] = {}
         for job, survey in self.each("survey", cases.survey_case, jobs, lambda j: j.case.name):
             good.append(job)
             held[job.case.name] = (job.case, survey.sources)
+            shown.setdefault(job.case.dataset, set()).update(survey.structures)
             if survey.notes:
                 self.notes[job.case.name] = survey.notes
             for reason, count in survey.dropped.items():
@@ -266,6 +268,8 @@ class _Run:
                 f"none of {len(self.failures)} cases could be read; the first: "
                 f"{first.item}: {first.message}"
             )
+        for dataset, told in cases.nowhere(found, shown).items():
+            self.notes[dataset] = tuple(told)
         return _Surveyed(tuple(good), held)
 
     def chosen(self, surveyed: _Surveyed) -> dict[str, _Chosen]:

@@ -15,10 +15,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from . import cases, config
 from .errors import RecipeError, SourceError
 from .identity import digest
-from .model import Case, CaseSurvey, FrameRef, Order
+from .model import VIEWS, Case, CaseSurvey, FrameRef, Order
 from .seams import find
 from .store import Store, cache_folder, write_json, write_png, writing
 from .workers import Failure, each, executor
@@ -118,7 +120,7 @@ def sliced(
         raise SourceError(
             f"none of {len(failures)} cases could be read; the first: {first.item}: {first.message}"
         )
-    return _tabulated(out, done, failures, len(jobs) + len(found.failures))
+    return _tabulated(out, found.cases, done, failures, len(jobs) + len(found.failures))
 
 
 def slice_case(job: SliceJob) -> Path:
@@ -172,6 +174,7 @@ def slice_case(job: SliceJob) -> Path:
             "case": case.name,
             "notes": list(dict.fromkeys(notes)),
             "dropped": dict(survey.dropped),
+            "structures": survey.structures,
             "images": images,
         },
     )
@@ -194,10 +197,13 @@ def _seen_in(case: Case, views: tuple[str, ...]) -> Any:
 def _orders(case: Case, survey: CaseSurvey, choices: Choices) -> list[Order]:
     """The slices wanted of a case: those with labels, or all; thinned out."""
     out = []
-    for view, labelled in survey.frames.items():
-        numbers: Sequence[int] = labelled
+    for view, shown in survey.frames.items():
+        numbers: Sequence[int] = shown
+        if survey.structures:  # a mask may label far more than the recipe asks for
+            rows = survey.regions[survey.regions["view"] == VIEWS.index(view)]
+            numbers = np.unique(rows["number"]).tolist()
         if choices.everything:
-            numbers = survey.extent.get(view, labelled)
+            numbers = survey.extent.get(view, shown)
         step = float(choices.every)
         rate = cases.rate_of(case) if choices.seconds else None
         if choices.seconds and view == "picture" and rate is None:
@@ -289,15 +295,21 @@ _BOX = ("image", "dataset", "case", "patient", "series", "modality", "view", "nu
 _WHOLE = ("number", "component", "x0", "y0", "x1", "y1", "pixels", "boxes")
 
 
-def _tabulated(out: Path, told: Sequence[Path], failures: list[Failure], found: int) -> Sliced:
+def _tabulated(
+    out: Path, known: Sequence[Case], told: Sequence[Path], failures: list[Failure], found: int
+) -> Sliced:
     """The tables of all cases, a case at a time, so that memory does not grow with the dataset."""
     notes: dict[str, list[str]] = {}
     dropped: Counter[str] = Counter()
+    seen: dict[str, set[str]] = {}
+    by_name = {case.name: case for case in known}
     for path in told:
         case = json.loads(path.read_text("utf-8"))
         dropped.update(case["dropped"])
+        seen.setdefault(by_name[case["case"]].dataset, set()).update(case["structures"])
         if case["notes"]:
             notes[case["case"]] = case["notes"]
+    notes = {**cases.nowhere(known, seen), **notes}
     write_json(
         out / "notes.jsonl",
         ({"case": case, "note": note} for case, held in notes.items() for note in held),

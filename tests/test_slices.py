@@ -309,3 +309,23 @@ def test_a_mask_that_fits_the_picture_pattern_is_no_case(tmp_path, data):
     made = sliced(recipe(tmp_path), data, tmp_path / "o", Choices(every=30))
     assert made.cases == 2
     assert not made.failures
+
+
+def test_slices_that_show_only_what_the_recipe_does_not_ask_for_are_left_out(tmp_path, data):
+    asked = recipe(tmp_path, labels={"Spleen": 2})
+    made = sliced(asked, data, tmp_path / "o", Choices(views=("axial",)))
+    _, labels = toys.volume(1)
+    held = np.flatnonzero((labels == 2).any(axis=(0, 1)))
+    assert [int(r["number"]) for r in rows(made.out, "images") if r["case"] == "mine/a"] == [*held]
+    assert {row["boxes"] for row in rows(made.out, "images")} == {"1"}
+
+
+def test_a_structure_that_no_case_shows_is_told_once(tmp_path, data):
+    asked = recipe(tmp_path, labels={"Spleen": 2, "Heart": 99})
+    told = sliced(asked, data, tmp_path / "o").notes
+    assert told == {"mine": ["shown in no case: Heart (are the recipe's labels right?)"]}
+    # One case with it is enough.
+    _, labels = toys.volume(2)
+    labels[5:15, 5:15, 5:15] = 99
+    toys.write(data / "b_seg.nii.gz", labels)
+    assert sliced(asked, data, tmp_path / "p").notes == {}

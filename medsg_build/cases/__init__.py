@@ -6,6 +6,7 @@ whose structures a task asked for.
 """
 
 from .develop import DevelopJob, develop_case, frame_file, frame_of, frames_of, load_frame, orders
+from .findings import nowhere
 from .opening import file_digest, grid_of, rate_of
 from .survey import SurveyJob, survey_case
 
@@ -19,6 +20,7 @@ __all__ = [
     "frames_of",
     "grid_of",
     "load_frame",
+    "nowhere",
     "orders",
     "rate_of",
     "survey_case",
